@@ -10,16 +10,16 @@ use testbed::router::RouterProcess;
 use tokio::time::Instant;
 
 /// The service manager's end of the socket.
-struct Manager {
+pub(crate) struct Manager {
     socket: UnixDatagram,
     /// Every line that was heard.
-    heard: Vec<String>,
+    pub(crate) heard: Vec<String>,
 }
 
 impl Manager {
     /// Makes the socket that the next start of the router finds, and asks for a sign of life every
     /// second and a half.
-    fn listen(router: &mut RouterProcess) -> Self {
+    pub(crate) fn listen(router: &mut RouterProcess) -> Self {
         let path = router.dir().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
         socket.set_nonblocking(true).unwrap();
@@ -36,13 +36,13 @@ impl Manager {
         }
     }
 
-    async fn hear_for(&mut self, time: Duration) {
+    pub(crate) async fn hear_for(&mut self, time: Duration) {
         tokio::time::sleep(time).await;
         self.hear();
     }
 
     /// Waits for a line that begins so, and returns everything that was heard since the last call.
-    async fn wait_for(&mut self, start: &str) -> Vec<String> {
+    pub(crate) async fn wait_for(&mut self, start: &str) -> Vec<String> {
         let deadline = Instant::now() + SHORT_DEADLINE;
         loop {
             self.hear_for(Duration::from_millis(50)).await;

@@ -6,6 +6,7 @@ mod marks;
 mod pooler;
 mod retention;
 mod retries;
+mod service;
 mod switch;
 mod tap;
 mod workers;

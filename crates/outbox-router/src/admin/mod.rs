@@ -41,6 +41,7 @@ mod settings;
 pub(crate) mod shared_metrics;
 pub mod slot;
 mod slot_metrics;
+pub(crate) mod standing;
 pub mod status;
 pub(crate) mod tap;
 pub mod verdict;

@@ -1,8 +1,8 @@
 //! `run` with tables that are polled as its source.
 //!
 //! The *worker* reads, produces and marks, on a thread of its own. The *survey* counts what is
-//! pending, *retention* removes what is published, and the *admin endpoint* serves what they
-//! report: these run on the main thread.
+//! pending, *retention* removes what is published, the *admin endpoint* serves what they report, and
+//! the *service report* tells log and service manager: these run on the main thread.
 
 use std::{convert::Infallible, future::pending};
 
@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{App, StartError, StopSignals, on_its_own_thread, process_id};
 use crate::{
     polling::{
-        admin,
+        admin::{self, AdminEndpoint},
         report::WorkerReport,
         retention::{self, SweepSettings},
         sql::{Database, LeaseTable, Listener, Scan, SqlSettings},
@@ -22,6 +22,7 @@ use crate::{
     },
     prepare,
     retention::{RetentionReport, RetentionSettings},
+    service,
     shell::{Endpoint, Running},
     tap::{self, Tap},
 };
@@ -47,11 +48,13 @@ impl App {
         let sweeps = prepare::polled_sweep(&self.prepared.config, Scan::ByIndex);
         let (removals, retention) = watch::channel(retention::first_report(sweeps.as_ref()));
         let sources = admin::Sources { worker, surveyed, retention, taps };
+        let endpoint = AdminEndpoint::new(self.polling_admin_settings(), sources);
+        let service = service::run(endpoint.standing(), stop.subscribe());
         // It serves until the process ends: a worker that drains must be observable.
-        let admin = admin::serve(listener, self.polling_admin_settings(), sources, pending());
+        let admin = endpoint.serve(listener, pending());
         let mut signals = StopSignals::listen()?;
         let retention = self.retention(sweeps, removals);
-        tokio::pin!(survey, admin, retention);
+        tokio::pin!(survey, admin, retention, service);
         let mut serves = true;
         loop {
             tokio::select! {
@@ -63,6 +66,7 @@ impl App {
                 () = signals.next() => { stop.send_replace(Running::Stopping); }
                 never = &mut survey => match never {},
                 never = &mut retention => match never {},
+                never = &mut service => match never {},
                 () = &mut admin, if serves => serves = false,
             }
         }

@@ -17,14 +17,14 @@ use tokio::{
 
 use super::{App, StartError, StopSignals, on_its_own_thread, process_id};
 use crate::{
-    admin,
+    admin::{self, standing::standing, view::View},
     held::{HeldStore, Keep},
     kafka::{BrokerStatistics, KafkaSettings, StatisticsFeed},
     monitor::{self, MonitorReport, RelayReport, Thresholds},
     postgres::WAL_SENDER_TIMEOUT,
     prepare::{pipeline, size, source, witness_key},
     retention::{self, RetentionReport, RetentionSettings},
-    service,
+    service::{self, Standing, decisions},
     shell::{Clock, Endpoint, Parts, Running, Shell, Source},
     status::{Limits, Observed, observer},
     tap,
@@ -90,11 +90,12 @@ impl App {
             monitor::ConnectBy(|| endpoint.sql()),
             monitor::Channels { relay: relay.clone(), events, report: monitor_reports },
         );
-        let service = service::run(self.admin_settings(), sources.clone(), stop.subscribe());
+        let service = service::run(self.standing(&sources), stop.subscribe());
+        let decisions = decisions::log(sources.relay.clone());
         // It serves until the process ends: a router that drains must be observable.
         let admin = admin::serve(listener, self.admin_settings(), sources.clone(), pending());
         let mut signals = StopSignals::listen()?;
-        tokio::pin!(monitor, observer, retention, admin, service);
+        tokio::pin!(monitor, observer, retention, admin, service, decisions);
         let (mut watches, mut observes, mut removes, mut serves) = (true, true, true, true);
         loop {
             tokio::select! {
@@ -106,6 +107,7 @@ impl App {
                 }
                 () = signals.next() => { stop.send_replace(Running::Stopping); }
                 never = &mut service => match never {},
+                never = &mut decisions => match never {},
                 () = &mut observer, if observes => observes = false,
                 // None is expected to end before the streaming task.
                 () = &mut monitor, if watches => watches = false,
@@ -114,6 +116,12 @@ impl App {
                 () = &mut admin, if serves => serves = false,
             }
         }
+    }
+
+    /// How the router fares, each time that it is asked.
+    fn standing(&self, sources: &admin::Sources) -> impl Fn() -> Standing + use<> {
+        let (settings, sources) = (self.admin_settings(), sources.clone());
+        move || standing(&View::of(&settings, &sources))
     }
 
     fn observer(

@@ -4,21 +4,24 @@
 use std::{convert::Infallible, time::Duration};
 
 use relay::HeldReport;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::{
+    sync::watch,
+    time::{MissedTickBehavior, interval},
+};
 
-use crate::{admin::Sources, wording::count};
+use crate::{monitor::RelayReport, wording::count};
 
 /// A decision may concern a thousand events, and they are one line.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Writes the lines.
-pub(super) async fn log(sources: &Sources) -> Infallible {
+pub(crate) async fn log(relay: watch::Receiver<RelayReport>) -> Infallible {
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut left = Left::default();
     loop {
         looks.tick().await;
-        let report = sources.relay.borrow().snapshot.held.clone();
+        let report = relay.borrow().snapshot.held.clone();
         left.write(&report);
     }
 }

@@ -5,40 +5,36 @@ use std::{convert::Infallible, time::Duration};
 
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::{
-    admin::{AdminSettings, Sources, view::View},
-    telemetry,
-};
+use super::standing::Standing;
+use crate::telemetry;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Writes the line, and how often others were left out.
-pub(super) async fn log(settings: &AdminSettings, sources: &Sources) -> Infallible {
+pub(super) async fn log(standing: impl Fn() -> Standing) -> Infallible {
     let mut minutes = interval_at(Instant::now() + MINUTE, MINUTE);
     minutes.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut before = 0;
     loop {
         minutes.tick().await;
         telemetry::count_repeats();
-        let view = View::of(settings, sources);
-        let now = view.relay.snapshot.events_acked();
-        write(&view, now.saturating_sub(before));
-        before = now;
+        let standing = standing();
+        write(&standing, standing.acked.saturating_sub(before));
+        before = standing.acked;
     }
 }
 
 /// The verdict is that of `/status.json`, in the same words.
-pub(super) fn write(view: &View<'_>, events: u64) {
-    let verdict = view.verdict(&view.facts());
+pub(super) fn write(standing: &Standing, events: u64) {
+    let Standing { verdict, state, behind, .. } = standing;
     let word = verdict.word.as_str();
-    let state = view.relay.snapshot.condition.state.as_str();
-    let behind_bytes = view.monitor.slot.health().map(|slot| slot.bytes_behind());
     tracing::info!(
         verdict = word,
         state,
         code = verdict.code,
         events,
-        behind_bytes,
+        behind_bytes = behind.bytes(),
+        pending_rows = behind.rows(),
         "{word}: {}; {events} events acknowledged in the last minute",
         verdict.sentence
     );

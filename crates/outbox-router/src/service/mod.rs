@@ -1,17 +1,18 @@
-//! How the router fares, told at intervals: a line a minute in the log, one where decisions took
-//! effect, and more to the service manager (systemd, `Type=notify`) where one listens: that the
+//! How the router fares, told at intervals: a line a minute in the log, one where decisions about
+//! held events took effect, and more to the service manager (systemd, `Type=notify`) where one listens: that the
 //! start is over, how the router fares, that its tasks tick, and that it stops.
 //!
 //! The messages follow the probes: READY when `/startupz` passes, WATCHDOG only while `/livez`
-//! does. So a router whose streaming task hangs is restarted, and one that waits for PostgreSQL,
+//! does. So a router whose streaming task or worker hangs is restarted, and one that waits for PostgreSQL,
 //! Kafka or a person is not: a restart repairs none of them.
 //!
 //! Without NOTIFY_SOCKET nothing is sent. A message that cannot be sent stops nothing: systemd then
 //! finds out by itself what it was not told.
 
-mod decisions;
+pub(crate) mod decisions;
 mod minute;
 mod progress;
+mod standing;
 
 use std::{convert::Infallible, time::Duration};
 
@@ -22,14 +23,11 @@ use tokio::{
 };
 
 use crate::{
-    admin::{
-        AdminSettings, Sources,
-        health::{ProbeResult, StartProgress, alive},
-        view::View,
-    },
+    admin::health::{ProbeResult, StartProgress},
     shell::Running,
 };
 use progress::Progress;
+pub(crate) use standing::{Behind, Standing};
 
 /// How soon the service manager learns that the start is over.
 const TICK: Duration = Duration::from_secs(1);
@@ -39,20 +37,17 @@ const STATUS_EVERY: Duration = Duration::from_secs(5);
 
 /// Reports until the process ends.
 pub(crate) async fn run(
-    settings: AdminSettings,
-    sources: Sources,
+    standing: impl Fn() -> Standing,
     shutdown: watch::Receiver<Running>,
 ) -> Infallible {
     tokio::select! {
-        never = minute::log(&settings, &sources) => never,
-        never = decisions::log(&sources) => never,
-        never = notify(&settings, &sources, shutdown) => never,
+        never = minute::log(&standing) => never,
+        never = notify(&standing, shutdown) => never,
     }
 }
 
 async fn notify(
-    settings: &AdminSettings,
-    sources: &Sources,
+    standing: impl Fn() -> Standing,
     mut shutdown: watch::Receiver<Running>,
 ) -> Infallible {
     if std::env::var_os("NOTIFY_SOCKET").is_none() {
@@ -73,7 +68,7 @@ async fn notify(
             }
             _ = ticks.tick() => {}
         }
-        send(&reporter.messages(&View::of(settings, sources)));
+        send(&reporter.messages(&standing()));
     }
 }
 
@@ -131,10 +126,10 @@ impl Reporter {
     }
 
     /// What the manager is told now.
-    fn messages(&mut self, view: &View<'_>) -> Vec<NotifyState<'_>> {
+    fn messages(&mut self, standing: &Standing) -> Vec<NotifyState<'_>> {
         let mut messages = Vec::new();
         match self.phase {
-            Phase::Starting if StartProgress::of(view) == StartProgress::Over => {
+            Phase::Starting if standing.start == StartProgress::Over => {
                 self.phase = Phase::Started;
                 messages.push(NotifyState::Ready);
             }
@@ -144,13 +139,14 @@ impl Reporter {
             }
             Phase::Starting | Phase::Started | Phase::Stopping => {}
         }
-        if self.watchdog.is_some() && alive(view).health == ProbeResult::Passed {
+        if self.watchdog.is_some() && standing.alive == ProbeResult::Passed {
             messages.push(NotifyState::Watchdog);
         }
-        let is_due = self.status_at.is_none_or(|at| view.now.duration_since(at) >= STATUS_EVERY);
+        let now = standing.now;
+        let is_due = self.status_at.is_none_or(|at| now.duration_since(at) >= STATUS_EVERY);
         if is_due || !messages.iter().all(|message| matches!(message, NotifyState::Watchdog)) {
-            self.status = self.progress.line(view);
-            self.status_at = Some(view.now);
+            self.status = self.progress.line(standing);
+            self.status_at = Some(now);
             messages.push(NotifyState::Status(&self.status));
         }
         messages

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use tokio::time::Instant;
 
-use crate::{admin::view::View, status::Word, wording::bytes};
+use super::standing::Standing;
+use crate::status::Word;
 
 /// Longest sentence that is shown. The line is for a glance; `outbox-router status` has the rest.
 const SENTENCE_MAX: usize = 160;
@@ -18,8 +19,8 @@ pub(super) struct Progress {
 
 impl Progress {
     /// The line of this moment, with the rate since the last one.
-    pub(super) fn line(&mut self, view: &View<'_>) -> String {
-        let verdict = view.verdict(&view.facts());
+    pub(super) fn line(&mut self, standing: &Standing) -> String {
+        let verdict = &standing.verdict;
         let mut line = format!("{}: {}", verdict.word.as_str(), one_line(&verdict.sentence));
         // A sentence that is cut has lost the code, which stands at its end.
         if verdict.sentence.chars().count() > SENTENCE_MAX {
@@ -28,10 +29,10 @@ impl Progress {
             let _written = write!(line, "…{code}");
         }
         // The verdict of rows that flow names no distance.
-        if let Some(slot) = view.monitor.slot.health().filter(|_| verdict.word == Word::Ok) {
-            let _written = write!(line, ", {} behind", bytes(slot.bytes_behind()));
+        if verdict.word == Word::Ok {
+            let _written = write!(line, "{}", standing.behind);
         }
-        if let Some(rate) = self.rate(view.now, view.relay.snapshot.events_acked()) {
+        if let Some(rate) = self.rate(standing.now, standing.acked) {
             let _written = write!(line, ", {rate} events/s");
         }
         line

@@ -6,6 +6,7 @@ use relay::{Code, Failure, HeldReport, State, Window, testing::samples};
 
 use super::*;
 use crate::{
+    admin::{AdminSettings, standing::standing, view::View},
     monitor::{MonitorReport, ObservedSlot, RelayReport, Thresholds},
     retention::{RetentionReport, RetentionSettings},
     status::{Observed, facts::RELAY_STALE_AFTER},
@@ -44,7 +45,7 @@ fn view(settings: &AdminSettings, state: State) -> View<'_> {
 /// The messages as they are on the wire, without the status line's figures.
 fn said(reporter: &mut Reporter, view: &View<'_>) -> Vec<String> {
     let line = |message: &NotifyState<'_>| message.to_string();
-    reporter.messages(view).iter().map(line).collect()
+    reporter.messages(&standing(view)).iter().map(line).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,10 +112,10 @@ async fn the_line_a_minute_says_verdict_distance_and_events() {
     let mut seen = view(&settings, State::Blocked);
     let failure = Failure::new(Code::TopicMissing, "topic x does not exist");
     let lines = crate::telemetry::tests::lines_of(|| {
-        minute::write(&seen, 1_240);
+        minute::write(&standing(&seen), 1_240);
         seen.monitor.slot = ObservedSlot::Unknown;
         seen.relay.snapshot.condition.reason = Some(failure.clone());
-        minute::write(&seen, 0);
+        minute::write(&standing(&seen), 0);
     });
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert_eq!((&lines[0]["level"], &lines[0]["state"]), (&"INFO".into(), &"blocked".into()));
@@ -141,7 +142,7 @@ async fn every_state_is_told_in_the_words_of_the_verdict() {
         let told = format!("{}: {}", verdict.word.as_str(), verdict.sentence);
         let status = said(&mut Reporter::new(None), &seen);
         assert!(status.contains(&format!("STATUS={told}")), "{status:?}");
-        let lines = crate::telemetry::tests::lines_of(|| minute::write(&seen, 7));
+        let lines = crate::telemetry::tests::lines_of(|| minute::write(&standing(&seen), 7));
         assert!(lines[0]["message"].as_str().unwrap().starts_with(&format!("{told}; ")));
     }
 }

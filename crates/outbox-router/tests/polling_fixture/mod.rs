@@ -9,7 +9,7 @@ use std::{
 use outbox_router::{
     monitor::{Polled, tables::TableSize},
     polling::{
-        admin::{AdminSettings, Sources, serve},
+        admin::{AdminEndpoint, AdminSettings, Sources},
         report::WorkerReport,
         survey::{Holder, RowCount, SurveyReport, SurveyedTable, TableSurvey},
     },
@@ -74,7 +74,8 @@ pub(crate) async fn start_with(keeps: Keeps) -> Endpoint {
     let (_, retention) = watch::channel(removed());
     let taps = taps(TapShows::Metadata).0;
     let sources = Sources { worker: worker_seen, surveyed: survey_seen, retention, taps };
-    let server = tokio::spawn(serve(listener, settings, sources, std::future::pending()));
+    let server =
+        tokio::spawn(AdminEndpoint::new(settings, sources).serve(listener, std::future::pending()));
     Endpoint { address, worker, surveyed, server }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use relay::polling::{PolledTableReport, SHARDS};
 use serde::Serialize;
 
-use super::{facts::Facts, view::View};
+use super::{facts::Facts, standing::acked, view::View};
 use crate::{
     admin::{
         epoch::epoch,
@@ -169,7 +169,6 @@ impl PollingDocument {
         let facts = view.facts();
         let report = facts.report;
         let (verdict, since) = view.verdict(&facts);
-        let topics = report.topics.iter().map(|topic| topic.acked).sum::<u64>();
         let read = view.survey.read;
         Self {
             schema: SCHEMA,
@@ -187,7 +186,7 @@ impl PollingDocument {
             workers: report.workers,
             unacked_rows: report.unacked,
             totals: TotalsView {
-                events_acked: topics + report.other_topics.acked,
+                events_acked: acked(report),
                 batches: report.tables.iter().map(|table| table.batches).sum(),
                 claims_lost: report.claims_lost,
                 reconnects_postgres: report.reconnects,
