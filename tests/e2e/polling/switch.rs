@@ -187,8 +187,8 @@ async fn goes_on_after_kills(load: Load) -> String {
         "is delivered",
         "are not delivered",
         "are marked as delivered",
-        "witness: deleted",
         "slot outbox_router: dropped",
+        "witness: deleted",
         "publication outbox_router: dropped",
     ];
     let (mut fixture, configurations) = begun().await;
@@ -229,6 +229,9 @@ async fn a_switch_that_is_given_up_leaves_the_tables_to_the_workers() {
     let running = fixture.load(load());
     wait_committed(&running, 200).await.unwrap();
     killed_when(&fixture, "stream", "created at").await;
+    // Nobody polls now, and whoever looks learns it.
+    fixture.router.wait_status("nobody polls", SHORT_DEADLINE, is_refused).await.unwrap();
+    assert_eq!(fixture.router.get("/readyz").await.unwrap().status, 503);
     let said = switched(&fixture, "polling").await;
     assert!(said.contains("take the tables again by themselves"), "{said}");
     assert!(fixture.postgres.slot(SLOT).await.unwrap().is_none());
@@ -257,4 +260,35 @@ async fn a_slot_that_exists_is_refused_and_nothing_is_changed() {
     assert!(said.contains("polled already"), "{said}");
     tokio::time::sleep(Duration::from_millis(10)).await;
     wait_polling(&mut fixture.router).await;
+}
+
+/// The stream knows no time before which a row is not to be sent.
+#[tokio::test]
+async fn rows_that_are_not_to_be_sent_yet_refuse_the_switch_or_are_waited_for() {
+    let (mut fixture, _) = begun().await;
+    stop(&mut fixture.router).await;
+    let session = fixture.session().await.unwrap();
+    session
+        .batch_execute(
+            "alter table outbox add available_at timestamptz; \
+             insert into outbox (aggregate_type, aggregate_id, event_type, payload, available_at) \
+             values ('order', 'a', 'Made', '{}', now() + interval '1 hour')",
+        )
+        .await
+        .unwrap();
+    set_up(&fixture, &[]).await.unwrap();
+    let (exit, said) = switch(&fixture, "stream", "--yes").await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("P043") && said.contains("not to be sent yet"), "{said}");
+    let state = "select count(*) from outbox_router.switch";
+    let states: i64 = session.query_one(state, &[]).await.unwrap().get(0);
+    assert_eq!(states, 0, "nothing was changed");
+
+    let soon = "update outbox set available_at = now() + interval '5 seconds'";
+    session.batch_execute(soon).await.unwrap();
+    let said = switched(&fixture, "stream").await;
+    assert!(said.contains("are sent and marked"), "{said}");
+    let pending = "select count(*) from outbox where published_at is null";
+    let pending: i64 = session.query_one(pending, &[]).await.unwrap().get(0);
+    assert_eq!(pending, 0);
 }

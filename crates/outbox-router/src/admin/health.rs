@@ -103,7 +103,7 @@ impl StartLatch {
 }
 
 impl StartProgress {
-    /// What this moment shows. Who asks repeatedly has a [`StartLatch`].
+    /// What this moment shows. Who asks repeatedly has a `StartLatch`.
     pub fn of(view: &View<'_>) -> Self {
         let snapshot = &view.relay.snapshot;
         let state_is_final = match snapshot.condition.state {

@@ -1,8 +1,8 @@
 //! `run` with tables that are polled as its source.
 //!
 //! The *worker* reads, produces and marks, on a thread of its own. The *survey* counts what is
-//! pending, *retention* removes what is published, the *admin endpoint* serves what they report, and
-//! the *service report* tells log and service manager: these run on the main thread.
+//! pending, *retention* removes what is published, the *admin endpoint* serves what they report,
+//! and the *service report* tells log and service manager: these run on the main thread.
 
 use std::{convert::Infallible, future::pending};
 

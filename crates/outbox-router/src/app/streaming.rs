@@ -4,7 +4,7 @@
 //! endpoint* run on the main thread. One bounded channel carries the monitor's events to the
 //! streaming task.
 
-use std::{future::pending, time::SystemTime};
+use std::{convert::Infallible, future::pending, time::SystemTime};
 
 use relay::{
     BacklogSettings, ExitReason, HeldLimits, HeldSettings, Relay, RelaySettings, Timing, Window,
@@ -24,7 +24,7 @@ use crate::{
     postgres::WAL_SENDER_TIMEOUT,
     prepare::{pipeline, size, source, witness_key},
     retention::{self, RetentionReport, RetentionSettings},
-    service::{self, Standing, decisions},
+    service::{self, decisions},
     shell::{Clock, Endpoint, Parts, Running, Shell, Source},
     status::{Limits, Observed, observer},
     tap,
@@ -90,12 +90,11 @@ impl App {
             monitor::ConnectBy(|| endpoint.sql()),
             monitor::Channels { relay: relay.clone(), events, report: monitor_reports },
         );
-        let service = service::run(self.standing(&sources), stop.subscribe());
-        let decisions = decisions::log(sources.relay.clone());
+        let service = self.service(&sources, stop.subscribe());
         // It serves until the process ends: a router that drains must be observable.
         let admin = admin::serve(listener, self.admin_settings(), sources.clone(), pending());
         let mut signals = StopSignals::listen()?;
-        tokio::pin!(monitor, observer, retention, admin, service, decisions);
+        tokio::pin!(monitor, observer, retention, admin, service);
         let (mut watches, mut observes, mut removes, mut serves) = (true, true, true, true);
         loop {
             tokio::select! {
@@ -107,7 +106,6 @@ impl App {
                 }
                 () = signals.next() => { stop.send_replace(Running::Stopping); }
                 never = &mut service => match never {},
-                never = &mut decisions => match never {},
                 () = &mut observer, if observes => observes = false,
                 // None is expected to end before the streaming task.
                 () = &mut monitor, if watches => watches = false,
@@ -118,10 +116,21 @@ impl App {
         }
     }
 
-    /// How the router fares, each time that it is asked.
-    fn standing(&self, sources: &admin::Sources) -> impl Fn() -> Standing + use<> {
+    /// Tells log and service manager how the router fares.
+    fn service(
+        &self,
+        sources: &admin::Sources,
+        shutdown: watch::Receiver<Running>,
+    ) -> impl Future<Output = Infallible> + use<> {
         let (settings, sources) = (self.admin_settings(), sources.clone());
-        move || standing(&View::of(&settings, &sources))
+        let decisions = decisions::log(sources.relay.clone());
+        let fares = move || standing(&View::of(&settings, &sources));
+        async move {
+            tokio::select! {
+                never = service::run(fares, shutdown) => never,
+                never = decisions => never,
+            }
+        }
     }
 
     fn observer(

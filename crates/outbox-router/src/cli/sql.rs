@@ -5,7 +5,7 @@ use relay::{ColumnName, DEBEZIUM, DEFAULT, OutboxTable, Role, TableName};
 
 use super::hoster::Hoster;
 use crate::{
-    config::Config,
+    config::{Config, SourceKind},
     held::schema,
     postgres::{quote_identifier, quote_table},
 };
@@ -37,10 +37,10 @@ pub(super) fn outboxes(config: &Config) -> Vec<OutboxTable> {
 
 /// An outbox table with the preset's columns, under the names that the mapping gives them. Of a
 /// preset that is neither the router's own nor Debezium's, it is the table of the preset's example.
-pub(super) fn create_table(outbox: &OutboxTable) -> String {
+pub(super) fn create_table(outbox: &OutboxTable, source: SourceKind) -> String {
     let preset = outbox.preset.unwrap_or(&DEFAULT);
     let table = format!("create table {} (", quote_table(&outbox.name));
-    match own_columns(outbox, "uuid primary key default gen_random_uuid()") {
+    match own_columns(outbox, "uuid primary key default gen_random_uuid()", source) {
         None => preset.example.table.replacen("CREATE TABLE outbox (", &table, 1),
         Some(mut columns) => {
             if *preset == DEFAULT {
@@ -60,8 +60,13 @@ pub(super) fn create_time_index(outbox: &OutboxTable) -> Option<String> {
 }
 
 /// The columns of a table of the router's own preset or of Debezium's, without one of its time;
-/// `None` for another preset. The type of the id may bring a key with it.
-pub(super) fn own_columns(outbox: &OutboxTable, id: &str) -> Option<Vec<String>> {
+/// `None` for another preset. The type of the id may bring a key with it. A table that is polled has its
+/// marks, and a number by which its rows are in order.
+pub(super) fn own_columns(
+    outbox: &OutboxTable,
+    id: &str,
+    source: SourceKind,
+) -> Option<Vec<String>> {
     let preset = outbox.preset.unwrap_or(&DEFAULT);
     let text = match preset.name {
         name if name == DEFAULT.name => "text",
@@ -81,6 +86,12 @@ pub(super) fn own_columns(outbox: &OutboxTable, id: &str) -> Option<Vec<String>>
     ];
     if *preset == DEFAULT {
         columns.push(column(Role::Headers, "jsonb"));
+    }
+    if source == SourceKind::Polling {
+        // Two rows of one transaction have the same time, and ids in any order.
+        columns.push("    \"seq\" bigint generated always as identity".to_owned());
+        columns.push("    \"published_at\" timestamptz".to_owned());
+        columns.push("    \"abandoned_at\" timestamptz".to_owned());
     }
     Some(columns)
 }
@@ -213,14 +224,17 @@ mod tests {
     fn a_created_table_has_the_columns_of_its_preset_under_their_mapped_names() {
         let mut outbox = OutboxTable::with_defaults(crate::config::default_table());
         outbox.columns.set(Role::AggregateId, vec!["agg_id".into(), "other".into()]);
-        let ddl = create_table(&outbox);
+        let ddl = create_table(&outbox, SourceKind::Stream);
         assert!(
             ddl.starts_with("create table \"public\".\"outbox\" (\n    \"id\" uuid primary key")
         );
         assert!(ddl.contains("\"agg_id\" text not null"));
         outbox.preset = Some(&DEBEZIUM);
-        assert!(create_table(&outbox).contains("\"aggregatetype\" varchar(255) not null"));
-        assert!(!create_table(&outbox).contains("created_at"));
+        assert!(
+            create_table(&outbox, SourceKind::Stream)
+                .contains("\"aggregatetype\" varchar(255) not null")
+        );
+        assert!(!create_table(&outbox, SourceKind::Stream).contains("created_at"));
     }
 
     #[test]

@@ -147,7 +147,7 @@ fn dead_letter_option(failure: &Failure) -> Option<String> {
     Some(format!(
         "or, so that the events of other keys go on: `{{setup}} --dead-letters`, then write {} = \
          \"dead_letter\" under [on_error] and restart (the topic dead_letters.topic has to exist, or \
-         to be \"\")",
+         to be \"\"; where rows are polled, each table needs a column abandoned_at instead)",
         class.as_str()
     ))
 }

@@ -210,6 +210,19 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  {admin}`, then type the same command again",
             ),
             case_remedy(
+                Case::SwitchLater,
+                "a switch finds pending rows that are not to be sent yet",
+                "nobody would poll the tables until then: type the same command later, or let it \
+                 wait by --wait; the stream knows no such times, and sends rows as they are \
+                 committed",
+            ),
+            case_remedy(
+                Case::Switching,
+                "the switch is not complete",
+                "`outbox-router switch stream {admin}` goes on; `outbox-router switch polling \
+                 {admin}` gives the tables back to the workers",
+            ),
+            case_remedy(
                 Case::SwitchOfOther,
                 "switch stream finds a slot, or a witness, that it has not made",
                 "if the tables are streamed already, set postgres.source = \"stream\"; if the slot \
@@ -275,7 +288,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::SlotWaits,
                 "a slot cannot be created because transactions do not end",
-                "end them ({end_transactions}) and run setup again, or wait longer with --wait 10m",
+                "end them ({end_transactions}) and type the same command again, or let it wait longer \
+                 with --wait 10m",
             ),
             case_remedy(
                 Case::VersionTooOld,

@@ -111,7 +111,8 @@ fn unknown_names_are_left_as_placeholders() {
                     --add-config max.message.bytes=BYTES; or, so that the events of other keys go on: \
                     outbox-router setup --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE \
                     --dead-letters, then write too_large = \"dead_letter\" under [on_error] and \
-                    restart (the topic dead_letters.topic has to exist, or to be \"\")";
+                    restart (the topic dead_letters.topic has to exist, or to be \"\"; where rows are \
+                    polled, each table needs a column abandoned_at instead)";
     assert!(hint.ends_with(expected), "{hint}");
 }
 

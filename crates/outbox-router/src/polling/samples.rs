@@ -69,5 +69,11 @@ pub(crate) fn surveyed() -> SurveyedTable {
         abandoned: none,
         processing: none,
     };
-    SurveyedTable { name: name(), figures: Ok(figures), size: None, holders: Ok(vec![holder]) }
+    SurveyedTable {
+        name: name(),
+        figures: Ok(figures),
+        size: None,
+        holders: Ok(vec![holder]),
+        handed: None,
+    }
 }

@@ -1,10 +1,10 @@
 //! How the router fares, told at intervals: a line a minute in the log, one where decisions about
-//! held events took effect, and more to the service manager (systemd, `Type=notify`) where one listens: that the
-//! start is over, how the router fares, that its tasks tick, and that it stops.
+//! held events took effect, and more to the service manager (systemd, `Type=notify`) where one
+//! listens: that the start is over, how the router fares, that its tasks tick, and that it stops.
 //!
 //! The messages follow the probes: READY when `/startupz` passes, WATCHDOG only while `/livez`
-//! does. So a router whose streaming task or worker hangs is restarted, and one that waits for PostgreSQL,
-//! Kafka or a person is not: a restart repairs none of them.
+//! does. So a router whose streaming task or worker hangs is restarted, and one that waits for
+//! PostgreSQL, Kafka or a person is not: a restart repairs none of them.
 //!
 //! Without NOTIFY_SOCKET nothing is sent. A message that cannot be sent stops nothing: systemd then
 //! finds out by itself what it was not told.

@@ -4,7 +4,11 @@
 use outbox_router::cli::{Audience, Exit};
 use serde_json::Value;
 
-use crate::server::{CommandOutput, Server, run_line};
+use crate::{
+    dead_letters::{dead_letters, states},
+    held::held,
+    server::{CommandOutput, Server, run_line},
+};
 
 /// A table whose rows have states: one is given up, one waits for another attempt, each with a
 /// pending row of its key behind it; one is published, and one is pending.
@@ -23,6 +27,13 @@ const STATES: &str = "\
       (5, 'c', 'PUBLISHED', 0, null, '2026-01-01'), \
       (6, 'it''s', 'ABANDONED', 5, 'R014: no JSON', '2026-01-02'), \
       (7, 'd', 'PENDING', 0, null, '2026-01-01');";
+
+/// A second table like the first, with ids of its rows and one of its own.
+const SECOND: &str = "\
+    create table second (like outbox including all); \
+    insert into second select * from outbox where id in (1, 3, 7); \
+    insert into second (id, aggregate_id, status, attempts, last_error) \
+      values (8, 'e', 'ABANDONED', 5, 'R014: no JSON');";
 
 /// A table whose rows have times.
 const TIMES: &str = "\
@@ -55,6 +66,12 @@ impl Polled {
         Self { server, config, user: "postgres" }
     }
 
+    /// With the tables of [`STATES`] and [`SECOND`], and more keys of the first.
+    fn two(more: &str) -> Self {
+        let more = format!("{more}[[outbox]]\ntable = \"public.second\"\n");
+        Self::new(&format!("{STATES} {SECOND}"), &more)
+    }
+
     /// Types a command; words are separated by one space.
     async fn type_line(&self, line: &str, answer: &str) -> CommandOutput {
         let file = self.config.path().to_str().expect("UTF-8");
@@ -66,15 +83,21 @@ impl Polled {
     }
 
     fn states(&self) -> String {
-        self.server.sql(
+        self.states_of("outbox")
+    }
+
+    fn states_of(&self, table: &str) -> String {
+        self.server.sql(&format!(
             "select string_agg(id || ' ' || status || ' ' || attempts, ', ' order by id) \
-             from outbox",
-        )
+             from {table}",
+        ))
     }
 }
 
 const UNTOUCHED: &str = "1 ABANDONED 5, 2 PENDING 0, 3 FAILED 1, 4 PENDING 0, 5 PUBLISHED 0, \
                          6 ABANDONED 5, 7 PENDING 0";
+
+const SECOND_UNTOUCHED: &str = "1 ABANDONED 5, 3 FAILED 1, 7 PENDING 0, 8 ABANDONED 5";
 
 #[tokio::test]
 async fn rows_that_are_given_up_are_listed_with_what_waits_behind_them() {
@@ -188,6 +211,175 @@ async fn a_dropped_row_counts_as_published_and_says_who_has_dropped_it() {
     let drop = deleting.type_line("dead-letters drop --id 1 --yes", "").await;
     assert!(drop.out.contains("They are deleted."), "{drop:?}");
     assert!(deleting.states().starts_with("2 PENDING 0, "));
+}
+
+#[tokio::test]
+async fn nothing_is_decided_by_an_id_of_two_tables_before_the_table_is_named() {
+    let polled = Polled::two("");
+    for line in ["requeue --id 1 --yes", "drop --id 8 --id 1 --yes", "requeue --id 1 --dry-run"] {
+        let refused = polled.type_line(&format!("dead-letters {line}"), "").await;
+        assert_eq!((refused.exit, refused.out.as_str()), (Exit::Usage, ""), "{refused:?}");
+        let why = "error: --id 1: rows of several tables are named so; say whose are meant: \
+                   --table, one of public.outbox, public.second\n";
+        assert_eq!(refused.err, why, "{line}");
+    }
+    let each = polled.type_line("dead-letters requeue --id 6 --id 8 --dry-run", "").await;
+    assert_eq!(each.exit, Exit::Done, "each id is that of one row: {each:?}");
+    let other = polled.type_line("dead-letters requeue --id 6 --table second --yes", "").await;
+    assert_eq!(other.exit, Exit::Failure, "{other:?}");
+    let why = "left out: 6 is no row of public.second that is given up";
+    assert!(other.err.contains(why), "{other:?}");
+    assert_eq!(polled.states(), UNTOUCHED);
+    assert_eq!(polled.states_of("second"), SECOND_UNTOUCHED);
+    let done = polled.type_line("dead-letters requeue --id 1 --table second --yes", "").await;
+    assert_eq!(done.exit, Exit::Done, "{done:?}");
+    assert_eq!(polled.states(), UNTOUCHED);
+    assert!(polled.states_of("second").starts_with("1 PENDING 0, 3 FAILED 1, "));
+    let drop = "dead-letters drop --all --table public.second --yes --json";
+    let done = json(&polled.type_line(drop, "").await);
+    assert_eq!((&done["changed"], &done["events"][0]["id"]), (&1.into(), &"8".into()));
+    assert_eq!(polled.states(), UNTOUCHED);
+}
+
+#[tokio::test]
+async fn rows_of_one_table_are_listed_and_shown_and_every_hint_names_it() {
+    let polled = Polled::two("");
+    let list = json(&polled.type_line("dead-letters list --json --table second", "").await);
+    let rows = list["rows"].as_array().expect("rows");
+    let found: Vec<String> =
+        rows.iter().map(|row| format!("{} {}", row["table"], row["id"])).collect();
+    assert_eq!(found, ["\"public.second\" \"1\"", "\"public.second\" \"8\""]);
+    let list = polled.type_line("dead-letters list", "").await;
+    let next = "\nnext: outbox-router dead-letters show --id 1 --table public.outbox\n";
+    assert!(list.out.contains(next), "{list:?}");
+    let show = polled.type_line("dead-letters show --id 1", "").await;
+    assert_eq!(show.exit, Exit::Done, "{show:?}");
+    for table in ["public.outbox", "public.second"] {
+        for command in ["explain", "dead-letters requeue", "dead-letters drop"] {
+            let line = format!("outbox-router {command} --id 1 --table {table}\n");
+            assert!(show.out.contains(&line), "{line}{}", show.out);
+        }
+    }
+    let show = polled.type_line("dead-letters show --id 1 --table public.second", "").await;
+    assert!(show.out.contains("table      public.second\n"), "{show:?}");
+    assert!(!show.out.contains("public.outbox"), "{show:?}");
+    for source in ["polling", "stream"] {
+        let line = format!("dead-letters list --table third --set postgres.source={source}");
+        let refused = polled.type_line(&line, "").await;
+        assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+        let why = "error: public.third is no configured outbox; there are public.outbox, \
+                   public.second\n";
+        assert_eq!(refused.err, why);
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_cannot_be_polled_hides_no_row_of_another() {
+    const WHY: &str =
+        "error: P041: public.second cannot be polled: it has no primary key, by which";
+    let polled = Polled::two("");
+    polled.server.sql("alter table second drop constraint second_pkey");
+    for (line, shown) in [
+        ("list", "\n2 rows given up, 1 row of their keys behind them\n"),
+        ("list --waiting", "\n1 row waiting for another attempt, "),
+        ("list --key nobody", "no row of the other tables is given up\n"),
+        ("show --id 1", "table      public.outbox\n"),
+        ("show --id 3", "state      waiting for another attempt, "),
+    ] {
+        let read = polled.type_line(&format!("dead-letters {line}"), "").await;
+        assert_eq!(read.exit, Exit::Failure, "{line}: {read:?}");
+        assert!(read.out.contains(shown), "{line}: {read:?}");
+        assert!(read.err.starts_with(WHY) && read.err.contains("\n  hint: "), "{line}: {read:?}");
+    }
+    let list = json(&polled.type_line("dead-letters list --json", "").await);
+    assert_eq!(list["rows"][1]["id"], "6");
+    let failed = &list["failed"][0];
+    assert_eq!((&failed["table"], &failed["code"]), (&"public.second".into(), &"P041".into()));
+    let good = polled.type_line("dead-letters list --waiting --table outbox", "").await;
+    assert_eq!((good.exit, good.err.as_str()), (Exit::Done, ""), "{good:?}");
+    for line in ["list --table second", "show --id 1 --table second"] {
+        let bad = polled.type_line(&format!("dead-letters {line}"), "").await;
+        assert_eq!((bad.exit, bad.out.as_str()), (Exit::Failure, ""), "{bad:?}");
+        assert!(bad.err.starts_with(WHY) && !bad.err.contains("is selected"), "{bad:?}");
+    }
+    let refused = polled.type_line("dead-letters requeue --id 6 --yes", "").await;
+    assert_eq!((refused.exit, refused.out.as_str()), (Exit::Failure, ""), "{refused:?}");
+    let add = "\nnothing was requeued; to requeue rows of another table alone, add --table, one of \
+               public.outbox\n";
+    assert!(refused.err.starts_with(WHY) && refused.err.ends_with(add), "{refused:?}");
+    assert_eq!(polled.states(), UNTOUCHED);
+    for line in ["requeue --id 6", "drop --id 1"] {
+        let line = format!("dead-letters {line} --table outbox --yes");
+        let done = polled.type_line(&line, "").await;
+        assert_eq!((done.exit, done.err.as_str()), (Exit::Done, ""), "{done:?}");
+    }
+    assert!(
+        polled.states().starts_with("1 PUBLISHED 5, ") && polled.states().contains("6 PENDING")
+    );
+}
+
+/// A failed statement leaves a transaction open, in which no other statement works.
+#[tokio::test]
+async fn rows_are_shown_after_the_statement_about_another_table_has_failed() {
+    let mut polled = Polled::two("");
+    polled.server.sql(
+        "create role limited login; grant select, update on outbox, second to limited; \
+         alter table outbox enable row level security",
+    );
+    polled.user = "limited";
+    for (line, row) in [("list", "public.second  8   e"), ("show --id 3", "event      3\n")] {
+        let read = polled.type_line(&format!("dead-letters {line}"), "").await;
+        assert_eq!(read.exit, Exit::Failure, "{line}: {read:?}");
+        assert!(read.out.contains(row) && !read.out.contains("public.outbox"), "{line}: {read:?}");
+        assert!(read.err.contains("row-level security"), "{line}: {read:?}");
+    }
+}
+
+#[tokio::test]
+async fn drop_says_of_each_table_what_becomes_of_its_rows() {
+    let polled = Polled::two("mark.how = \"delete\"\n");
+    for (selected, becomes) in [
+        ("--id 6", "\nThey are deleted. They are never delivered; "),
+        ("--id 8", "\nThey are marked as published, and their last error says who has dropped"),
+        (
+            "--all",
+            "\nRows of public.outbox are deleted.\nRows of public.second are marked as published, \
+             and their last error says who has dropped them.\nThey are never delivered; ",
+        ),
+    ] {
+        let line = format!("dead-letters drop {selected} --dry-run");
+        let drop = polled.type_line(&line, "").await;
+        assert_eq!(drop.exit, Exit::Done, "{drop:?}");
+        assert!(drop.out.contains(becomes), "{drop:?}");
+    }
+}
+
+/// Events of tables that a slot streams are named in the same way.
+#[tokio::test]
+async fn held_events_are_selected_by_their_table_too() {
+    let server = held();
+    server.sql(
+        "update outbox_router.held set event_id = 'a1', table_name = 'public.other' \
+         where event_id = 'c1'",
+    );
+    let refused = dead_letters(&server, "requeue --id a1 --yes").await;
+    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    let why = "error: --id a1: rows of several tables are named so; say whose are meant: --table, \
+               one of public.other, public.outbox\n";
+    assert_eq!(refused.err, why);
+    let list = dead_letters(&server, "list --table other").await;
+    assert!(list.out.contains("\n1 dead letter of 1 key, "), "{list:?}");
+    let events = dead_letters(&server, "list --events --table outbox --json").await;
+    assert_eq!(events.out.lines().count(), 4, "{events:?}");
+    let show = json(&dead_letters(&server, "show --id a1 --table public.other --json").await);
+    assert_eq!(show["table"], "public.other");
+    let left_out = dead_letters(&server, "drop --id b1 --id a1 --table other --dry-run").await;
+    let why = "b1 is no event of this pipeline and of public.other that is or was held";
+    assert!(left_out.err.contains(why), "{left_out:?}");
+    let done = dead_letters(&server, "requeue --id a1 --table other --yes").await;
+    assert_eq!(done.exit, Exit::Done, "{done:?}");
+    let expected = "a1 held, a2 held, a3 held, b1 held, a1 requeued, o1 held";
+    assert_eq!(states(&server), expected);
 }
 
 #[tokio::test]

@@ -18,6 +18,8 @@ const TABLE: &str = "\
       expires_at timestamptz, primary key (relation, shard)); \
     create table outbox_router.worker (relation oid, holder uuid, name text not null, \
       seen_until timestamptz, primary key (relation, holder)); \
+    create table outbox_router.switch (relation oid primary key, state text, holder uuid, \
+      \"by\" text, since timestamptz); \
     insert into outbox (aggregate_id, created_at) \
       select i, now() - interval '10 min' from generate_series(1, 7) i;";
 

@@ -153,6 +153,7 @@ pub(crate) fn survey() -> SurveyReport {
             figures: Ok(figures),
             size: Some(TableSize { name: name(), rows: 130, bytes: 24_576 }),
             holders: Ok(holders),
+            handed: None,
         }],
         read: Some(Polled { at: now, wall: SystemTime::now() }),
         failure: None,

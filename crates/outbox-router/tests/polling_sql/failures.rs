@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outbox_router::polling::sql::LeaseTable;
 use relay::{
-    Case, Code, Failure,
+    Case, Class, Code, Failure,
     polling::{LeaseRequest, SettleRequest},
 };
 use uuid::Uuid;
@@ -81,7 +81,26 @@ async fn the_tables_of_leases_may_be_missing_or_forbidden() {
         lease,
     );
     let both = LeaseRequest::Hold { wanted: vec![1, 1] };
-    assert_eq!(missing.answer(&both).await.unwrap_err().code, Code::TableMissing);
+    leases.answer(&LeaseRequest::Release).await.unwrap();
+    // Who describes the table says so, and the other one is polled meanwhile.
+    let held = missing.answer(&both).await.unwrap().held;
+    assert_eq!(held.iter().map(|held| held.len()).collect::<Vec<_>>(), [1, 0]);
+}
+
+#[tokio::test]
+async fn marks_that_the_table_refuses_are_written_as_it_is_then() {
+    let fixture = Fixture::new(&default_table(MARK)).await;
+    fixture.run("insert into outbox (aggregate_id) values ('a')").await;
+    let mut worker = fixture.worker(polling()).await;
+    let published: Vec<_> = worker.fetch(1).await.rows.into_iter().map(|row| row.id).collect();
+    fixture
+        .run("alter table outbox drop published_at; alter table outbox add published bool default false")
+        .await;
+    let request = SettleRequest { published, ..nothing() };
+    let refused = worker.database.settle(&request).await.unwrap_err();
+    assert_eq!(refused.class(), Class::Mendable, "{refused}");
+    assert_eq!(worker.database.settle(&request).await.unwrap().published, 1);
+    assert_eq!(fixture.value("select published from outbox").await, "t");
 }
 
 #[tokio::test]
@@ -94,7 +113,7 @@ async fn after_an_error_and_a_lost_connection_the_next_request_has_another_one()
         table: TABLE,
         shards: relay::polling::ShardSet::ALL,
         limit: 10,
-        passed_over: Vec::new(),
+        passed_over: relay::polling::PassedOver::NOTHING,
     };
     let failure = worker.database.fetch(&request).await.unwrap_err();
     assert_eq!(failure.code, Code::ColumnMissing);
@@ -136,7 +155,7 @@ async fn rows_that_a_policy_hides_are_an_error() {
         table: TABLE,
         shards: relay::polling::ShardSet::ALL,
         limit: 10,
-        passed_over: Vec::new(),
+        passed_over: relay::polling::PassedOver::NOTHING,
     };
     let failure = worker.database.fetch(&request).await.unwrap_err();
     assert_eq!(failure.case, Some(Case::PermissionDenied));
@@ -157,7 +176,7 @@ fn a_request_may_be_moved_to_another_thread() {
         table: TABLE,
         shards: relay::polling::ShardSet::ALL,
         limit: 1,
-        passed_over: Vec::new(),
+        passed_over: relay::polling::PassedOver::NOTHING,
     };
     is_send(&worker.database.fetch(&fetch));
     is_send(&worker.database.describe(TABLE));

@@ -91,8 +91,10 @@ impl Fixture {
 
     /// Makes the indexes that `setup` makes.
     pub(crate) async fn make_indexes(&self, worker: &Worker) {
-        for statement in setup::index_statements(worker.database.table(TABLE).unwrap()) {
-            self.run(&statement.sql).await;
+        for work in worker.database.table(TABLE).unwrap().index_work() {
+            for statement in work.statements {
+                self.run(&statement).await;
+            }
         }
     }
 }
@@ -183,7 +185,7 @@ impl Worker {
         limit: usize,
         passed_over: &[RowKey],
     ) -> Fetched {
-        let passed_over = passed_over.to_vec();
+        let passed_over = relay::polling::PassedOver::Keys(passed_over.to_vec());
         let request = FetchRequest { table: TABLE, shards, limit, passed_over };
         self.database.fetch(&request).await.unwrap()
     }

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use relay::polling::{FetchRequest, RowOutcome, SettleRequest, ShardSet};
+use outbox_router::polling::sql::IndexTrouble;
+use relay::{
+    FilterKind, RowFilter,
+    polling::{FetchRequest, PassedOver, RowOutcome, SettleRequest, ShardSet},
+};
 
-use crate::fixture::{Fixture, TABLE, Worker, default_table, failed, nothing, polling};
+use crate::fixture::{Fixture, Polling, TABLE, Worker, default_table, failed, nothing, polling};
 
 const PENDING: u32 = 5_000;
 
@@ -45,7 +49,7 @@ async fn drain(fixture: &Fixture, mut worker: Worker) {
     let (mut published, mut rounds) = (0, 0);
     loop {
         let half: ShardSet = if rounds < 3 { (0..32).collect() } else { ShardSet::ALL };
-        let passed_over = vec![Some("7".into()), None, Some("8".into())];
+        let passed_over = PassedOver::Keys(vec![Some("7".into()), None, Some("8".into())]);
         let request = FetchRequest { table: TABLE, shards: half, limit: 1_000, passed_over };
         let fetched = worker.database.fetch(&request).await.unwrap();
         rounds += 1;
@@ -135,4 +139,64 @@ async fn how_many_rows_a_second_are_read_and_marked() {
         let rate = f64::from(u32::try_from(rows).unwrap()) / (reading + marking).as_secs_f64();
         println!("{what}: {rows} rows, read in {reading:?}, marked in {marking:?}, {rate:.0}/s");
     }
+}
+
+/// After a change of marks or filter, an index of the same name is another one.
+#[tokio::test]
+async fn an_index_that_was_made_for_other_marks_is_made_again() {
+    let fixture = Fixture::new(&default_table(", published_at timestamptz")).await;
+    let troubles = async |polling: Polling| {
+        let worker = fixture.worker(polling).await;
+        let work = worker.database.table(TABLE).unwrap().index_work();
+        (worker, work.into_iter().map(|work| work.trouble).collect::<Vec<_>>())
+    };
+    let outdated =
+        |kind: &str| IndexTrouble::Outdated(format!("\"public\".\"outbox_router_{kind}_outbox\""));
+    let (worker, found) = troubles(polling()).await;
+    assert_eq!(found, [IndexTrouble::Missing]);
+    fixture.make_indexes(&worker).await;
+    assert_eq!(troubles(polling()).await.1, []);
+
+    fixture.run("alter table outbox add abandoned_at timestamptz").await;
+    let (worker, found) = troubles(polling()).await;
+    assert_eq!(found, [outdated("pending"), IndexTrouble::Missing], "of waiting rows, too");
+    fixture.make_indexes(&worker).await;
+    assert_eq!(troubles(polling()).await.1, []);
+
+    let mut filtered = polling();
+    let values = vec!["order".to_owned()];
+    let column = "aggregate_type".to_owned();
+    filtered.config.outbox.filter = Some(RowFilter { column, values, kind: FilterKind::In });
+    let (worker, found) = troubles(filtered.clone()).await;
+    assert_eq!(found, [outdated("pending")]);
+    fixture.make_indexes(&worker).await;
+    assert_eq!(troubles(filtered).await.1, []);
+}
+
+/// Rows that the filter leaves out are never marked: without it in the index each reading would
+/// meet all of them.
+#[tokio::test]
+async fn rows_that_a_filter_leaves_out_are_not_read_again_and_again() {
+    let fixture = Fixture::new(&default_table(", published_at timestamptz")).await;
+    fixture
+        .run(
+            "set synchronous_commit = off; insert into outbox (aggregate_type, aggregate_id) \
+             select 'other', i % 1000 from generate_series(1, 200000) i; \
+             insert into outbox (aggregate_id) select i from generate_series(1, 10) i; \
+             analyze outbox",
+        )
+        .await;
+    let mut polling = polling();
+    let (column, values) = ("aggregate_type".to_owned(), vec!["order".to_owned()]);
+    polling.config.outbox.filter = Some(RowFilter { column, values, kind: FilterKind::In });
+    let worker = fixture.worker(polling.clone()).await;
+    fixture.make_indexes(&worker).await;
+    drop(worker);
+    let mut worker = fixture.worker(polling).await;
+    let before = read(&fixture).await;
+    assert_eq!(worker.fetch(100).await.rows.len(), 10);
+    drop(worker);
+    let after = read(&fixture).await;
+    assert_eq!(after.0, before.0, "the table was scanned");
+    assert!(after.1 - before.1 < 1_000, "{} rows were read", after.1 - before.1);
 }

@@ -141,7 +141,7 @@ async fn a_value_within_json_is_a_key() {
         table: crate::fixture::TABLE,
         shards: ShardSet::ALL,
         limit: 10,
-        passed_over: Vec::new(),
+        passed_over: relay::polling::PassedOver::NOTHING,
     };
     match worker.database.fetch(&request).await {
         Ok(fetched) => assert_eq!(keys(&fetched.rows), [Some("4")]),

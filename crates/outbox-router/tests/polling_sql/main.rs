@@ -26,3 +26,4 @@ mod memory;
 mod pooler;
 mod presets;
 mod surveys;
+mod switches;

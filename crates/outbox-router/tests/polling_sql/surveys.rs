@@ -32,6 +32,11 @@ async fn rows_are_counted_by_their_states() {
     assert_eq!(exactly, [8, 2, 1, 1].map(RowCount::Exactly));
     let oldest = survey.oldest_seconds.unwrap();
     assert!((90.0..150.0).contains(&oldest), "{oldest}");
+
+    // A row whose time has not come waits for nobody.
+    fixture.run("update outbox set available_at = now() + interval '1 hour'").await;
+    let survey = worker.database.survey(TABLE).await.unwrap();
+    assert_eq!((survey.pending, survey.oldest_seconds), (RowCount::Exactly(8), None));
 }
 
 #[tokio::test]

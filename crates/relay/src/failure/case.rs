@@ -113,6 +113,10 @@ cases! {
     BackfillUnfinished = "backfill_unfinished" of SlotUnsuitable,
     /// A switch finds events or rows that could not be delivered, and others that wait for them.
     SwitchHeld = "switch_held" of Switched,
+    /// A switch finds pending rows that are not to be sent yet.
+    SwitchLater = "switch_later" of Switched,
+    /// Tables are being handed to the stream, and nobody polls them meanwhile.
+    Switching = "switching" of Switched,
     /// A switch finds a slot, or a witness, that it has not made.
     SwitchOfOther = "switch_of_other" of Switched,
     /// A switch back finds no slot that says what was delivered.

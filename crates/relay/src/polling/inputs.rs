@@ -128,6 +128,9 @@ impl Poller {
                 More::No => at + self.settings.interval,
             };
             table.waits.forget(at);
+            if fetched.rows.is_empty() {
+                table.awaited = None;
+            }
         }
         let batch = Batch::new(&request, asked_at, fetched, self.producer, self.next_ticket);
         self.next_ticket = self.next_ticket.wrapping_add(u64::try_from(batch.len()).unwrap_or(0));

@@ -183,6 +183,11 @@ impl Lease {
         self.held.iter().any(|held| held.len() > share)
     }
 
+    /// Whether this worker is to hold nothing, whoever else there is.
+    pub(super) fn is_withheld(&self) -> bool {
+        self.share == Share::None
+    }
+
     /// The most shards of each table that this worker should hold.
     fn share(&self) -> u32 {
         match self.share {

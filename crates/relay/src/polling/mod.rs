@@ -53,7 +53,7 @@ use crate::{
     machine::{Backoff, SinkState, TopicCounters},
     progress::{WitnessStore, ticket::SessionId},
     protocol::ExitReason,
-    routing::{record::TopicId, topics::Topics},
+    routing::topics::Topics,
     session::Rows,
     source::TableOids,
     telemetry::Latencies,
@@ -63,9 +63,9 @@ pub use pending_row::{PendingRow, RowId, RowKey};
 pub use polled_row::PolledRow;
 pub use produce::Produced;
 pub use protocol::{
-    Claimed, Described, FailedRow, FetchRequest, Fetched, LeaseRequest, Leases, More, PollAction,
-    PollInput, PollerSettings, RowOutcome, SettleRequest, Settled, Share, TableIndex, WaitsKept,
-    Written,
+    Claimed, Described, FailedRow, FetchRequest, Fetched, LeaseRequest, Leases, More, PassedOver,
+    PollAction, PollInput, PollerSettings, RowOutcome, SettleRequest, Settled, Share, TableIndex,
+    WaitsKept, Written,
 };
 pub use report::{PollState, PolledTableReport, PollerReport};
 pub use retry::RetryPolicy;
@@ -89,8 +89,6 @@ pub struct Poller {
     brokers_unreachable: Option<Failure>,
     /// How many rows are still to be produced one by one, since a broker refused one of several.
     one_by_one: usize,
-    /// The topic that the next row waits for.
-    awaited_topic: Option<TopicId>,
     /// Why PostgreSQL did not answer the last request.
     server: Option<Failure>,
     backoff: Backoff,
@@ -151,7 +149,6 @@ impl Poller {
             next_ticket: 0,
             brokers_unreachable: None,
             one_by_one: 0,
-            awaited_topic: None,
             server: None,
             backoff: Backoff::new(settings.seed),
             drain_by: None,

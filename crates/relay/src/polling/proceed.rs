@@ -6,7 +6,7 @@ use super::{
     Exited, Poller, Work,
     batch::Batch,
     lease::Busy,
-    protocol::{FetchRequest, PollAction, TableIndex, WaitsKept},
+    protocol::{FetchRequest, PassedOver, PollAction, TableIndex, WaitsKept},
     table::{Description, News},
 };
 use crate::{
@@ -32,7 +32,8 @@ impl Poller {
             Work::Describing | Work::Fetching { .. } => None,
             Work::Producing(batch) => {
                 let purge = self.purge_at(batch);
-                let topic = self.awaited_topic.and_then(|topic| self.topics.look_up_at(topic));
+                let awaited = self.tables.get(batch.table.0).and_then(|table| table.awaited);
+                let topic = awaited.and_then(|topic| self.topics.look_up_at(topic));
                 let lease = self.lease.produces_until();
                 let moments = [Some(self.stale_at(batch)), lease, purge, topic];
                 moments.into_iter().flatten().filter(|moment| *moment > at).min()
@@ -67,8 +68,10 @@ impl Poller {
     }
 
     /// Looks a topic up, unless that is under way or was refused a moment ago.
-    pub(super) fn look_up(&mut self, topic: TopicId, at: Moment) {
-        self.awaited_topic = Some(topic);
+    pub(super) fn look_up(&mut self, table: TableIndex, topic: TopicId, at: Moment) {
+        if let Some(table) = self.tables.get_mut(table.0) {
+            table.awaited = Some(topic);
+        }
         if self.topics.begin_look_up(topic, at)
             && let Some(name) = self.topics.name(topic)
         {
@@ -178,15 +181,11 @@ impl Poller {
         if table.failure.as_ref().is_some_and(|failure| failure.code == Code::HeldFull) {
             table.failure = None;
         }
-        let mut limit = if self.one_by_one > 0 { 1 } else { self.settings.batch };
+        let limit = if self.one_by_one > 0 { 1 } else { self.settings.batch };
         let passed_over = match (kept, self.settings.hold_keys) {
-            (WaitsKept::InMemory, HoldKeys::Yes) => keys,
-            (WaitsKept::InMemory, HoldKeys::No) => {
-                // Rows that wait are read and passed over; the others have their room.
-                limit += table.waits.len();
-                Vec::new()
-            }
-            (WaitsKept::InTable, HoldKeys::Yes | HoldKeys::No) => Vec::new(),
+            (WaitsKept::InMemory, HoldKeys::Yes) => PassedOver::Keys(keys),
+            (WaitsKept::InMemory, HoldKeys::No) => PassedOver::Rows(table.waits.ids(at)),
+            (WaitsKept::InTable, HoldKeys::Yes | HoldKeys::No) => PassedOver::NOTHING,
         };
         table.news = News::None;
         self.last = index.0;

@@ -92,6 +92,11 @@ impl Poller {
             let mut produced_by = ProducedBy { table: name, rows, topics, row_bytes };
             produced_by.offer(row, ticket, sink)
         };
+        if let (Offer::Produced | Offer::PassedOver | Offer::Failed(_), Some(table)) =
+            (&offer, tables.get_mut(index.0))
+        {
+            table.awaited = None;
+        }
         match offer {
             Offer::Produced => {
                 batch.sent(at);
@@ -111,7 +116,7 @@ impl Poller {
                 return Produced::AllForNow;
             }
             Offer::LookUp(topic) => {
-                self.look_up(topic, at);
+                self.look_up(index, topic, at);
                 return Produced::AllForNow;
             }
             Offer::Full => return Produced::AllForNow,

@@ -165,8 +165,30 @@ pub struct FetchRequest {
     pub shards: ShardSet,
     /// At most so many, in the table's order.
     pub limit: usize,
-    /// None of these keys.
-    pub passed_over: Vec<RowKey>,
+    /// But these.
+    pub passed_over: PassedOver,
+}
+
+/// Rows that are pending and not to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PassedOver {
+    /// Those of these keys.
+    Keys(Vec<RowKey>),
+    /// These.
+    Rows(Vec<RowId>),
+}
+
+impl PassedOver {
+    /// None.
+    pub const NOTHING: Self = Self::Keys(Vec::new());
+
+    /// Whether such a row is one of them.
+    pub fn contains(&self, id: &RowId, key: &RowKey) -> bool {
+        match self {
+            Self::Keys(keys) => keys.contains(key),
+            Self::Rows(rows) => rows.contains(id),
+        }
+    }
 }
 
 /// The pending rows that were read.

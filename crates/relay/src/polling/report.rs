@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Exited, Poller, Work, batch::Fate, shards::ShardSet};
+use super::{Exited, Poller, Work, shards::ShardSet};
 use crate::{
     clock::Moment,
-    failure::{Class, Code, Failure},
+    failure::{Case, Class, Code, Failure},
     held::OnError,
     routing::{record::TopicId, table::TableName, topic::TopicName},
     telemetry::{Latencies, OtherTopics, TopicTotals},
@@ -167,16 +167,18 @@ impl Poller {
             return (PollState::Failed, Some(failure.clone()));
         }
         if (0..self.tables.len()).all(|table| self.lease.held(table).is_empty()) {
-            return (PollState::Standby, None);
+            let switching = self.lease.is_withheld().then(|| {
+                let what = "the tables are being handed to the stream, and nobody polls them now";
+                Failure::of(Case::Switching, what)
+            });
+            return (PollState::Standby, switching);
         }
         (PollState::Polling, None)
     }
 
     fn blocked_by(&self, at: Moment) -> Option<&Failure> {
-        let topic = self.awaited_topic.and_then(|topic| self.topics.refusal(topic));
-        let in_flight = matches!(&self.work, Work::Producing(batch)
-            if batch.rows().iter().any(|row| row.fate == Fate::Sent || row.fate == Fate::Open));
-        let topic = topic.filter(|_| in_flight);
+        let mut awaited = self.tables.iter().filter_map(|table| table.awaited);
+        let topic = awaited.find_map(|topic| self.topics.refusal(topic));
         self.brokers_unreachable.as_ref().or(topic).or_else(|| self.sink.repeated_failure(at))
     }
 }

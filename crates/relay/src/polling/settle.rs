@@ -57,6 +57,9 @@ impl Poller {
         if batch.extent() == Extent::CutShort {
             table.fetch_at = at;
         }
+        // Once as many rows are done with as there were, the one that was refused is among them.
+        let done = request.published.len() + request.failed.len();
+        self.one_by_one = self.one_by_one.saturating_sub(done);
         if settled.written == Written::NotOurs {
             // Who has the keys now delivers these rows.
             self.totals.claims_lost += 1;

@@ -1,7 +1,11 @@
 //! One polled table: what is known of it, and when it is read next.
 
 use super::{protocol::WaitsKept, waits::Waits};
-use crate::{clock::Moment, failure::Failure, routing::table::TableName};
+use crate::{
+    clock::Moment,
+    failure::Failure,
+    routing::{record::TopicId, table::TableName},
+};
 
 /// See the module's header.
 #[derive(Debug)]
@@ -13,6 +17,8 @@ pub(super) struct Table {
     /// Whether a NOTIFY has arrived since it was read last.
     pub(super) news: News,
     pub(super) waits: Waits,
+    /// The topic that its next row waits for. It stays while the row is read again and again.
+    pub(super) awaited: Option<TopicId>,
     /// Why none of its rows can be produced.
     pub(super) failure: Option<Failure>,
     pub(super) totals: TableTotals,
@@ -52,6 +58,7 @@ impl Table {
             fetch_at: Moment::default(),
             news: News::None,
             waits: Waits::default(),
+            awaited: None,
             failure: None,
             totals: TableTotals::default(),
         }

@@ -57,6 +57,12 @@ impl Waits {
         keys
     }
 
+    /// The rows that wait still.
+    pub(super) fn ids(&self, at: Moment) -> Vec<RowId> {
+        let waiting = self.rows.iter().filter(|(_, wait)| wait.until > at);
+        waiting.map(|(id, _)| id.clone()).collect()
+    }
+
     /// When the first row that waits is due.
     pub(super) fn next_due(&self, at: Moment) -> Option<Moment> {
         self.rows.values().map(|wait| wait.until).filter(|until| *until > at).min()

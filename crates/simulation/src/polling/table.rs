@@ -62,6 +62,10 @@ pub struct Row {
     pub attempts: u32,
 }
 
+fn row_id(number: usize) -> RowId {
+    RowId([Box::from(number.to_string())].into())
+}
+
 impl Row {
     /// Its key as SQL has it.
     pub fn row_key(&self) -> RowKey {
@@ -153,10 +157,13 @@ impl PolledTables {
                 && row.table == request.table.0
                 && is_pending(row.state, now)
                 && request.shards.contains(row.shard())
-                && !request.passed_over.contains(&row.row_key())
                 && !held.contains(&row.row_key())
         };
-        let wanted = (0..self.rows.len()).filter(|row| is_wanted(&self.rows[*row]));
+        let is_left = |number: usize| {
+            request.passed_over.contains(&row_id(number), &self.rows[number].row_key())
+        };
+        let wanted =
+            (0..self.rows.len()).filter(|row| is_wanted(&self.rows[*row]) && !is_left(*row));
         let wanted: Vec<usize> = wanted.take(request.limit).collect();
         if self.marks.claimed == Claimed::Yes {
             let until = now + self.marks.lock;
@@ -266,7 +273,7 @@ impl PolledTables {
     fn pending_row(&self, number: usize) -> PendingRow {
         let row = &self.rows[number];
         PendingRow {
-            id: RowId([Box::from(number.to_string())].into()),
+            id: row_id(number),
             key: row.row_key(),
             insert: shape::insert(row.table, number, row.key, row.poison),
             attempts: match self.marks.waits {

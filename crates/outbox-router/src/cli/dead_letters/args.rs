@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use relay::{Code, Lsn};
+use relay::{Code, Lsn, TableName};
 
 use crate::{
     cli::{
@@ -12,7 +12,7 @@ use crate::{
         flags::{AdminArgs, Overrides},
         form::Form,
     },
-    config::parse_duration,
+    config::{parse_duration, table_name},
 };
 
 /// What is done with dead letters.
@@ -77,6 +77,17 @@ impl DeadLetters {
             Self::Adopt(args) => &args.admin,
         }
     }
+
+    /// The table that it is about alone.
+    pub(super) const fn table(&self) -> Option<&TableName> {
+        match self {
+            Self::List(args) => args.select.named.table.as_ref(),
+            Self::Show(args) => args.named.table.as_ref(),
+            Self::Requeue(args) => args.select.named.table.as_ref(),
+            Self::Drop(args) => args.decide.select.named.table.as_ref(),
+            Self::Adopt(_) => None,
+        }
+    }
 }
 
 /// Which events, by what they are. Several values of one flag mean any of them; several flags must
@@ -92,13 +103,16 @@ pub struct NamedArgs {
     /// With this id, or at this place, as list --events shows it; may be given several times
     #[arg(long = "id", value_name = "EVENT_ID|LSN:INDEX")]
     pub ids: Vec<EventRef>,
+    /// Of this table alone [default: every table]
+    #[arg(long, value_name = "SCHEMA.TABLE", value_parser = table_name)]
+    pub table: Option<TableName>,
 }
 
 impl NamedArgs {
     /// The events with this id.
     pub(super) fn of_id(id: &str) -> Self {
         let id = EventRef { text: id.to_owned(), place: None };
-        Self { keys: Vec::new(), hex_keys: Vec::new(), ids: vec![id] }
+        Self { ids: vec![id], ..Self::default() }
     }
 }
 

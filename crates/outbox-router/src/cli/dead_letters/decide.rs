@@ -8,6 +8,7 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::{
+    ambiguous::ambiguous,
     args::{DecideArgs, Place},
     behind::Behind,
     connected::with_table,
@@ -81,6 +82,13 @@ pub(super) async fn decide(
         let selection = Selection::of(&args.select, since);
         let undecided = table.undecided(&selection).await?;
         let ids = &args.select.named.ids;
+        let of_several = ambiguous(ids, |id| {
+            let named = undecided.iter().filter(|event| event.is_named(id));
+            named.map(|event| event.table.clone()).collect()
+        });
+        if let Some(message) = of_several {
+            return Ok(Err(message));
+        }
         let left_out = LeftOut::read(ids, &selection, &undecided, table).await?;
         let behind = table.behind(&selection, decision).await?;
         let mut plan = Plan { left_out, ..Plan::new(decision, undecided, behind) };

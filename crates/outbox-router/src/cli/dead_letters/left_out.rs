@@ -36,6 +36,8 @@ pub(super) struct LeftOut {
     settled: Vec<Settled>,
     /// Ids of which there is no event.
     unknown: Vec<String>,
+    /// The table in which they were looked for, if not in all.
+    table: Option<String>,
 }
 
 impl LeftOut {
@@ -50,17 +52,17 @@ impl LeftOut {
         if ids.is_empty() {
             let settled =
                 if undecided.is_empty() { table.settled(selection).await? } else { Vec::new() };
-            return Ok(Self { settled, unknown: Vec::new() });
+            return Ok(Self { settled, ..Self::default() });
         }
         let is_undecided = |id: &EventRef| undecided.iter().any(|event| event.is_named(id));
         let left: Vec<EventRef> = ids.iter().filter(|id| !is_undecided(id)).cloned().collect();
         if left.is_empty() {
             return Ok(Self::default());
         }
-        let settled = table.settled(&Selection::of_ids(&left)).await?;
+        let settled = table.settled(&selection.only_ids(&left)).await?;
         let is_settled = |id: &&EventRef| settled.iter().any(|one| one.event.is_named(id));
         let unknown = left.iter().filter(|id| !is_settled(id)).map(|id| id.text.clone()).collect();
-        Ok(Self { settled, unknown })
+        Ok(Self { settled, unknown, table: selection.table().map(str::to_owned) })
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -74,9 +76,10 @@ impl LeftOut {
             let (named, state) = (event.named(), event.state());
             writeln!(out, "  {named} is {state}{}", decision.unwrap_or_default())?;
         }
+        let of = self.table.as_ref().map(|table| format!(" and of {table}")).unwrap_or_default();
         for id in &self.unknown {
             let id = shown_bytes::text(id.as_bytes(), ID_MAX);
-            writeln!(out, "  {id} is no event of this pipeline that is or was held")?;
+            writeln!(out, "  {id} is no event of this pipeline{of} that is or was held")?;
         }
         Ok(())
     }

@@ -7,6 +7,9 @@
 //! closes a row: a decision is a change of `held.state`, beside a row in `outbox_router.decision`
 //! that says who decided what, when and why.
 //!
+//! Rows of several tables may have the same id: `--table` says whose is meant, and without it
+//! nothing is decided about them.
+//!
 //! # The JSON output
 //!
 //! Members are added, and never renamed or removed. A key is a string, or `{"hex": "…"}` where it
@@ -56,6 +59,7 @@
 //! ```
 
 mod adopt;
+mod ambiguous;
 mod args;
 mod behind;
 mod columns;
@@ -81,7 +85,7 @@ pub use args::{
 
 pub(super) use of_event::{DecidedBy, HeldEvent, HeldState, of_event};
 
-use super::{Exit, TaskError, Terminal, connect::Access};
+use super::{Exit, TaskError, Terminal, connect::Access, one_table::one_table};
 use crate::config::{Config, SourceKind};
 use connected::with_table;
 use decision::Decision;
@@ -94,6 +98,10 @@ pub(super) async fn dead_letters(
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
+    if let Some(Err(message)) = command.table().map(|name| one_table(Some(name), config)) {
+        writeln!(terminal.err, "error: {message}")?;
+        return Ok(Exit::Usage);
+    }
     if config.postgres.source == SourceKind::Polling {
         return polled::dead_letters(command, config, access, terminal).await;
     }

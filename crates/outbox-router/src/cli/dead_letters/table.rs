@@ -92,7 +92,8 @@ impl Table<'_> {
     ) -> Result<Vec<Event>, TaskError> {
         let query = format!(
             "select {EVENT} from outbox_router.held where {OF_PIPELINE} and {OPEN} and {MATCHES} \
-             and ($9::text is null or (commit_lsn, event_index) > ($9::text::pg_lsn, $10::int8)) \
+             and ($10::text is null \
+               or (commit_lsn, event_index) > ($10::text::pg_lsn, $11::int8)) \
              {IN_ORDER} limit {PAGE}"
         );
         let lsn = after.map(|place| place.commit_lsn.to_string());
@@ -191,7 +192,7 @@ impl Table<'_> {
         self.query(&query, at).await?.iter().map(decided).collect()
     }
 
-    /// `$1` to `$8`.
+    /// `$1` to `$9`.
     pub(super) fn with<'p>(&'p self, selection: &'p Selection) -> Vec<&'p (dyn ToSql + Sync)> {
         let pipeline: [&(dyn ToSql + Sync); 2] = [&self.pipeline, &self.slot];
         pipeline.into_iter().chain(selection.parameters()).collect()

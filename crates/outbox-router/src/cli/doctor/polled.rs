@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     codes::Advice,
-    polling::sql::{PendingIndex, RowCount, TableSurvey, UpkeepFacts},
+    polling::sql::{IndexTrouble, RowCount, TableSurvey, UpkeepFacts},
 };
 
 /// A pending row that is older than this waits for something.
@@ -141,19 +141,22 @@ fn names(table: &PolledTableFacts, statements: Option<String>) -> Names {
 
 fn index(table: &PolledTableFacts, upkeep: &UpkeepFacts) -> Option<Finding> {
     let name = &table.name;
-    let (what, drop) = match &upkeep.index {
-        PendingIndex::Valid => return None,
-        PendingIndex::Missing => {
-            (format!("table {name} has no index by which its pending rows are found"), None)
+    let first = upkeep.indexes.first()?;
+    let what = match &first.trouble {
+        IndexTrouble::Missing => {
+            format!("table {name} has no index of the kind that {}", first.purpose)
         }
-        PendingIndex::Invalid(index) => (
-            format!("the index {index} of table {name} is invalid: its making was interrupted"),
-            Some(format!("drop index concurrently {index}")),
+        IndexTrouble::Invalid(index) => {
+            format!("the index {index} of table {name} is invalid: its making was interrupted")
+        }
+        IndexTrouble::Outdated(index) => format!(
+            "the index {index} of table {name} was made for other marks, another order or another \
+             filter"
         ),
     };
-    let statements = drop.into_iter().chain(upkeep.index_statement.clone());
-    let statements = statements.collect::<Vec<_>>().join("; ");
-    let names = names(table, Some(statements));
+    let statements = upkeep.indexes.iter().flat_map(|work| &work.statements);
+    let statements: Vec<&str> = statements.map(String::as_str).collect();
+    let names = names(table, Some(statements.join("; ")));
     Some(Finding::advice(Severity::Warning, Advice::PendingIndexMissing, what, &names))
 }
 
@@ -219,12 +222,11 @@ fn pending(table: &PolledTableFacts, survey: &TableSurvey) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::samples::codes;
+    use crate::{cli::doctor::samples::codes, polling::sql::IndexWork};
 
     fn upkeep() -> UpkeepFacts {
         UpkeepFacts {
-            index: PendingIndex::Valid,
-            index_statement: Some("create index i".to_owned()),
+            indexes: Vec::new(),
             has_trigger: true,
             dead: 0,
             live: 0,
@@ -254,8 +256,13 @@ mod tests {
     #[test]
     fn an_invalid_index_is_dropped_and_made_again() {
         assert!(index(&table(), &upkeep()).is_none());
-        let broken =
-            UpkeepFacts { index: PendingIndex::Invalid("\"public\".\"i\"".into()), ..upkeep() };
+        let statements = ["drop index concurrently \"public\".\"i\"", "create index i"];
+        let work = IndexWork {
+            purpose: "finds pending rows",
+            trouble: IndexTrouble::Invalid("\"public\".\"i\"".to_owned()),
+            statements: statements.map(str::to_owned).into(),
+        };
+        let broken = UpkeepFacts { indexes: vec![work], ..upkeep() };
         let finding = index(&table(), &broken).unwrap();
         let remedy = finding.remedy.unwrap();
         assert!(

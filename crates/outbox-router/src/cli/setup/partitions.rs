@@ -11,7 +11,7 @@ use tokio_postgres::Client;
 
 use crate::{
     cli::{TaskError, sql},
-    config::{Config, RetentionSection},
+    config::{Config, SourceKind},
     postgres::{quote_identifier, quote_table},
     retention::partitions::{
         moment::{self, Range, date_time},
@@ -39,17 +39,17 @@ pub(super) async fn statements(
     config: &Config,
 ) -> Result<Vec<String>, TaskError> {
     match form {
-        TableForm::Plain => Ok(plain(outbox)),
+        TableForm::Plain => Ok(plain(outbox, config.postgres.source)),
         TableForm::Partitioned => {
             let now = "select (extract(epoch from now()) * 1000000)::int8";
             let now: i64 = client.query_one(now, &[]).await?.try_get(0)?;
-            Ok(partitioned(outbox, &config.retention, now)?)
+            Ok(partitioned(outbox, config, now)?)
         }
     }
 }
 
-fn plain(outbox: &OutboxTable) -> Vec<String> {
-    [Some(sql::create_table(outbox)), sql::create_time_index(outbox)]
+fn plain(outbox: &OutboxTable, source: SourceKind) -> Vec<String> {
+    [Some(sql::create_table(outbox, source)), sql::create_time_index(outbox)]
         .into_iter()
         .flatten()
         .collect()
@@ -63,14 +63,14 @@ pub(super) fn print(
     out: &mut (dyn io::Write + Send),
 ) -> Result<(), TaskError> {
     let statements = match form {
-        TableForm::Plain => plain(outbox),
+        TableForm::Plain => plain(outbox, config.postgres.source),
         TableForm::Partitioned => {
             writeln!(
                 out,
                 "-- retention.mode = \"drop_partitions\" makes more partitions, and drops"
             )?;
             writeln!(out, "-- old ones, if its role is a member of the role that owns the table")?;
-            partitioned(outbox, &config.retention, clock())?
+            partitioned(outbox, config, clock())?
         }
     };
     writeln!(out, "-- the outbox table")?;
@@ -88,13 +88,18 @@ fn clock() -> i64 {
 
 /// The table, its index, and its first partitions. A primary key must have the column that
 /// partitions are made by, so ids are unique in a partition only.
-fn partitioned(
-    outbox: &OutboxTable,
-    retention: &RetentionSection,
-    now: i64,
-) -> Result<Vec<String>, Failure> {
-    let Some(mut columns) = sql::own_columns(outbox, "uuid not null default gen_random_uuid()")
-    else {
+fn partitioned(outbox: &OutboxTable, config: &Config, now: i64) -> Result<Vec<String>, Failure> {
+    let (source, retention) = (config.postgres.source, &config.retention);
+    if source == SourceKind::Polling {
+        let what = format!(
+            "setup makes no partitioned table that is polled, since nothing drops its partitions: \
+             make {} without --partitioned",
+            outbox.name
+        );
+        return Err(Failure::of(Case::NoTable, what));
+    }
+    let id = "uuid not null default gen_random_uuid()";
+    let Some(mut columns) = sql::own_columns(outbox, id, source) else {
         let preset = outbox.preset.map(|preset| preset.name).unwrap_or_default();
         let what = format!(
             "setup makes no partitioned table of the preset {preset}: make {} yourself, partitioned \
@@ -136,10 +141,11 @@ mod tests {
 
     #[test]
     fn a_partitioned_table_has_its_time_in_the_key_and_partitions_from_today_on() {
-        let mut retention = RetentionSection { partitions_ahead: 1, ..RetentionSection::default() };
+        let mut config = Config::default();
+        config.retention.partitions_ahead = 1;
         let mut outbox = OutboxTable::with_defaults(crate::config::default_table());
         let now = 1_767_225_600 * moment::SECOND + 7;
-        let statements = partitioned(&outbox, &retention, now).unwrap();
+        let statements = partitioned(&outbox, &config, now).unwrap();
         assert!(statements[0].ends_with(
             "    \"created_at\" timestamptz not null default now(),\n    \
              primary key (\"id\", \"created_at\")\n) partition by range (\"created_at\")"
@@ -154,8 +160,8 @@ mod tests {
             ]
         );
         outbox.preset = Some(&DEBEZIUM);
-        retention.time_column = Some("at".to_owned());
-        let statements = partitioned(&outbox, &retention, now).unwrap();
+        config.retention.time_column = Some("at".to_owned());
+        let statements = partitioned(&outbox, &config, now).unwrap();
         assert!(
             statements[0].ends_with("primary key (\"id\", \"at\")\n) partition by range (\"at\")")
         );

@@ -21,7 +21,7 @@ use crate::{
     config::{Config, RetentionMode},
     held::schema::Statement,
     polling::sql::{
-        MarkHow, TableConfig,
+        IndexWork, MarkHow, TableConfig,
         setup::{self as statements, Deletes},
     },
     postgres::{Password, quote_identifier},
@@ -79,8 +79,10 @@ pub(super) async fn apply(
         out.write_all(&all_or_nothing(client, make).await?)?;
         client.batch_execute(INDEX_TIMEOUTS).await?;
         for table in polled_tables::described(client, config).await? {
-            for Statement { purpose, sql } in statements::index_statements(&table) {
-                client.batch_execute(&sql).await?;
+            for IndexWork { purpose, statements, .. } in table.index_work() {
+                for statement in statements {
+                    client.batch_execute(&statement).await?;
+                }
                 writeln!(out, "index of {}: {purpose}", table.name())?;
             }
         }

@@ -72,8 +72,8 @@ impl Switching<'_> {
                 told = Instant::now();
                 let published: u64 = report.tables.iter().map(|table| table.published).sum();
                 let why = report.reason.map(|failure| format!("; {failure:#}"));
-                let why = why.unwrap_or_default();
-                writeln!(terminal.err, "pending rows: {published} are sent{why}")?;
+                let (why, later) = (why.unwrap_or_default(), self.says_later(tables).await?);
+                writeln!(terminal.err, "pending rows: {published} are sent{why}{later}")?;
             }
         };
         stop.send_replace(Running::Stopping);
@@ -93,11 +93,6 @@ impl Switching<'_> {
             }
         };
         print_failure(terminal.err, &failure)?;
-        writeln!(
-            terminal.err,
-            "stopped before all rows were sent; the same command goes on, and outbox-router switch \
-             polling gives the tables back to the workers"
-        )?;
         Ok(false)
     }
 

@@ -10,6 +10,7 @@
 mod args;
 mod delivered;
 mod drain;
+mod later;
 mod plan;
 mod polling;
 mod state;

@@ -52,7 +52,7 @@ pub(super) enum ToStream {
 pub(super) enum ToPolling {
     /// To mark what the stream has delivered, and the rest.
     Mark,
-    /// To drop slot and publication: the rows are marked.
+    /// To drop witness and publication: the rows are marked, and the slot is gone.
     CleanUp,
     /// The same: a switch to the stream is not complete, and rows that it has not sent are pending.
     GiveUp,
@@ -88,11 +88,15 @@ impl Found<'_> {
     pub(super) fn to_polling(self, configured: Configured) -> Result<ToPolling, Failure> {
         match (self.state, self.slot) {
             (Some(SwitchState::Closing), _) => Ok(ToPolling::GiveUp),
-            (Some(SwitchState::Sent | SwitchState::Stream), Presence::There) => Ok(ToPolling::Mark),
+            // A router may have taken the slot since its rows were marked.
+            (
+                Some(SwitchState::Sent | SwitchState::Stream | SwitchState::Marked),
+                Presence::There,
+            ) => Ok(ToPolling::Mark),
             (Some(SwitchState::Sent | SwitchState::Stream), Presence::Missing) => {
                 Err(self.without_slot())
             }
-            (Some(SwitchState::Marked), _) => Ok(ToPolling::CleanUp),
+            (Some(SwitchState::Marked), Presence::Missing) => Ok(ToPolling::CleanUp),
             // Set up for the stream from the beginning.
             (None, Presence::There) if configured == Configured::Stream => Ok(ToPolling::Mark),
             // The workers of such tables mark what is delivered; a slot is none of theirs.
@@ -164,9 +168,10 @@ mod tests {
             assert_eq!(todo(stream, There, configured), Ok(ToPolling::Mark));
             let without = Err(Some(Case::SwitchWithoutSlot));
             assert_eq!(todo(stream, Missing, configured), without);
+            let marked = Some(SwitchState::Marked);
+            assert_eq!(todo(marked, There, configured), Ok(ToPolling::Mark), "it may be used");
+            assert_eq!(todo(marked, Missing, configured), Ok(ToPolling::CleanUp));
             for slot in [There, Missing] {
-                let marked = Some(SwitchState::Marked);
-                assert_eq!(todo(marked, slot, configured), Ok(ToPolling::CleanUp));
                 let closing = Some(SwitchState::Closing);
                 assert_eq!(todo(closing, slot, configured), Ok(ToPolling::GiveUp));
             }

@@ -56,10 +56,12 @@ impl Switching<'_> {
         self.switched.make_tables(self.books, role.as_deref()).await?;
         if todo == ToPolling::Mark {
             self.switched.say_streamed(self.books, self.by).await?;
-            let held = self.held_slot().await?;
-            if !Box::pin(self.mark(held, terminal)).await? {
+            let mut held = self.held_slot().await?;
+            if !Box::pin(self.mark(&mut held, terminal)).await? {
                 return Ok(Exit::Failure);
             }
+            // Until now no router could stream what was marked as not delivered.
+            drop(held);
         }
         self.clean_up(todo, terminal).await?;
         let next = match todo {
@@ -92,7 +94,7 @@ impl Switching<'_> {
             String::new()
         };
         steps
-            .push(format!("the witness is deleted, and slot {}{publication} dropped", self.slot()));
+            .push(format!("slot {}{publication} dropped, and the witness is deleted", self.slot()));
         steps.push(format!("workers may poll {tables}"));
         steps
     }
@@ -136,10 +138,10 @@ impl Switching<'_> {
     /// Marks what the stream has delivered. Returns `false` where it had to stop before.
     async fn mark(
         &self,
-        mut held: SlotHolder,
+        held: &mut SlotHolder,
         terminal: &mut Terminal<'_>,
     ) -> Result<bool, TaskError> {
-        let delivered_until = self.delivered_until(&held).await?;
+        let delivered_until = self.delivered_until(held).await?;
         writeln!(
             terminal.out,
             "slot {}: everything before {delivered_until} is delivered",
@@ -192,15 +194,16 @@ impl Switching<'_> {
         todo: ToPolling,
         terminal: &mut Terminal<'_>,
     ) -> Result<(), TaskError> {
+        // The slot first: without it no router streams any more.
+        if new_slot::drop_former(self.books, &self.source()?).await? {
+            writeln!(terminal.out, "slot {}: dropped", self.slot())?;
+        }
         if let Some(records) = Records::of(self.config, self.access)? {
             let stored = records.read().await?;
             if stored.witness.is_some() {
                 records.delete(stored).await?;
                 writeln!(terminal.out, "witness: deleted")?;
             }
-        }
-        if new_slot::drop_former(self.books, &self.source()?).await? {
-            writeln!(terminal.out, "slot {}: dropped", self.slot())?;
         }
         let publication = self.config.postgres.publication.as_str();
         if self.standing.made_publication {

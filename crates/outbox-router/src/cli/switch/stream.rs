@@ -24,6 +24,11 @@ use crate::{
     shell::{Endpoint, SlotHolder},
 };
 
+/// What a person has to know where the command ends before it is complete.
+const STOPPED: &str = "\
+stopped before all rows were sent, and nobody polls the tables now; the same command goes on, and \
+outbox-router switch polling gives the tables back to the workers";
+
 impl Switching<'_> {
     /// Hands the tables to the stream.
     pub(super) async fn to_stream(
@@ -43,6 +48,9 @@ impl Switching<'_> {
         let holder = Uuid::new_v4();
         let (mut database, tables) = self.described(holder).await?;
         self.refuse_abandoned(&mut database, &tables).await?;
+        if matches!(todo, ToStream::Begin | ToStream::Again) {
+            self.refuse_later(&tables, args.wait).await?;
+        }
         if let Some(exit) =
             self.ask(&args.how, &self.steps_to_stream(todo), "hand them over", terminal)?
         {
@@ -53,11 +61,12 @@ impl Switching<'_> {
             ToStream::Begin | ToStream::Again => {
                 self.switched.make_tables(self.books, role.as_deref()).await?;
                 self.switched.close(self.books, holder, self.by).await?;
-                writeln!(terminal.out, "workers: are told to give up their keys")?;
-                self.wait_for_workers(holder, terminal).await?;
-                self.make_objects(args, role.as_deref(), version, terminal).await?;
-                let made = self.with_new_slot((args, version), holder, &tables, terminal);
-                Box::pin(made).await?
+                let of_role = (role.as_deref(), version);
+                let sent = Box::pin(self.send(args, of_role, (holder, &tables), terminal)).await;
+                if !matches!(sent, Ok(true)) {
+                    writeln!(terminal.err, "{STOPPED}")?;
+                }
+                sent?
             }
             ToStream::Finish | ToStream::Nothing => {
                 let held = self.held_slot().await?;
@@ -70,6 +79,20 @@ impl Switching<'_> {
         }
         self.say_next(terminal)?;
         Ok(Exit::Done)
+    }
+
+    /// Does what is to be done while nobody polls the tables.
+    async fn send(
+        &self,
+        args: &ToStreamArgs,
+        (role, version): (Option<&str>, i32),
+        (holder, tables): (Uuid, &[PolledTable]),
+        terminal: &mut Terminal<'_>,
+    ) -> Result<bool, TaskError> {
+        writeln!(terminal.out, "workers: are told to give up their keys")?;
+        self.wait_for_workers(holder, terminal).await?;
+        self.make_objects(args, role, version, terminal).await?;
+        Box::pin(self.with_new_slot((args, version), holder, tables, terminal)).await
     }
 
     fn steps_to_stream(&self, todo: ToStream) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! What was found about an event, before it is judged.
 
-use relay::{Lsn, TableName, TopicName};
+use relay::{Failure, Lsn, TableName, TopicName};
 
 use super::search::{Ending, FoundRecord};
 use crate::{
@@ -10,6 +10,7 @@ use crate::{
         status::{Flow, OpenGap, Summary},
     },
     kafka::Retention,
+    polling::sql::{RowMarks, RowState},
 };
 
 /// An event that is looked for.
@@ -31,9 +32,29 @@ pub(super) struct Event {
     pub(super) found: Option<FoundRecord>,
     /// How the search in its partition ended.
     pub(super) ending: Option<Ending>,
-    /// Whether it is proved that the slot has confirmed the row.
+    /// What its own marks say; `None` where rows are streamed, or its record was found before.
+    pub(super) mark: Option<Mark>,
+    /// Whether the row is not sent again: it is proved that the slot has confirmed it, or it is
+    /// marked as published.
     pub(super) is_confirmed: bool,
     pub(super) topic: Option<TopicState>,
+    /// The table that a person has named, so that no other was looked in.
+    pub(super) asked: Option<TableName>,
+    /// Of an event without a row: other tables whose rows may go to the topic of the found record.
+    pub(super) others: Vec<TableName>,
+}
+
+/// What the marks of a polled row say.
+#[derive(Debug, Clone)]
+pub(super) enum Mark {
+    /// The row has these.
+    Row(RowMarks),
+    /// The row has left its table since it was read.
+    Gone,
+    /// Its id is no column, by which it could be found again.
+    Nameless,
+    /// They cannot be read.
+    Unreadable(Box<Failure>),
 }
 
 /// What a topic has of the time of an event.
@@ -119,6 +140,17 @@ impl Event {
         match &self.placement {
             Some(Placement::Record(placed)) => placed.id.clone(),
             _ => None,
+        }
+    }
+}
+
+impl Mark {
+    /// Whether no worker sends the row any more, as if it were published.
+    pub(super) fn is_passed(&self) -> bool {
+        match self {
+            Self::Row(marks) => marks.state == RowState::Published,
+            Self::Gone => true,
+            Self::Nameless | Self::Unreadable(_) => false,
         }
     }
 }

@@ -12,6 +12,7 @@ use super::{
     search::{Search, Searched},
     settle::Settle,
     times,
+    topics::Neighbour,
     verdict::by_held,
 };
 use crate::{
@@ -226,10 +227,11 @@ impl Look<'_> {
             table: of.map(|table| table.table().clone()),
             time_column: of.and_then(|table| table.time_column().map(str::to_owned)),
             of: row.as_ref().map(|(number, _)| *number),
+            asked: self.args.table.clone(),
             ..Event::default()
         };
         event.row = row.map(|(_, row)| row);
-        let table = event.table.as_ref().map(ToString::to_string);
+        let table = event.table.as_ref().or(event.asked.as_ref()).map(ToString::to_string);
         let held =
             dead_letters::of_event(self.client, self.config, &event.id, table.as_deref()).await;
         event.held = readable(held, notes)?.flatten();
@@ -284,10 +286,28 @@ impl Look<'_> {
             return Ok(Looked { events, stream: None, searched, since: words });
         }
         let search = Search::open(self.config, self.args.timeout)?;
+        let neighbours = Box::pin(self.neighbours()).await;
         let mut settle = self.settle(tables, search, (since, from), vec![event]);
-        settle.search_topics(ids, from)?;
+        settle.search_topics(ids, from, &neighbours)?;
         let (events, searched) = (settle.events, settle.search.searched);
         Ok(Looked { events, stream: None, searched, since: words })
+    }
+
+    /// The configured tables beside the one that a person has named.
+    async fn neighbours(&self) -> Vec<Neighbour> {
+        let Some(named) = &self.args.table else { return Vec::new() };
+        let mut neighbours = Vec::new();
+        for table in self.config.tables().filter(|table| table.name != *named) {
+            // What a regular expression makes is not known, nor what the preset of a table does
+            // that this role may not read.
+            let described = match &table.route_regex {
+                Some(_) => None,
+                None => EventRows::describe(self.client, &table.name, self.config).await.ok(),
+            };
+            let topic = described.map(|rows| rows.topic().to_owned());
+            neighbours.push(Neighbour { table: table.name.clone(), topic });
+        }
+        neighbours
     }
 
     fn settle<'s>(

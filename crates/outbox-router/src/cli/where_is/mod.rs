@@ -6,6 +6,8 @@
 //! ([`position`]); then the other partitions of the topic are read, too, since the topic may have
 //! grown, and what was written up to two hours before, since clocks differ.
 //!
+//! Of a polled row its own marks say the same, and why it was not sent ([`marks`]).
+//!
 //! # The JSON output
 //!
 //! Members are added, and never renamed or removed; times are UTC. `where ID --json` prints one
@@ -26,6 +28,7 @@
 mod args;
 mod evidence;
 mod look;
+mod marks;
 mod position;
 mod render;
 mod search;

@@ -10,10 +10,11 @@ use relay::{Failure, TopicName};
 use tokio_postgres::Client;
 
 use super::{
-    evidence::{Event, Interval, Left, Stream, TopicState},
+    evidence::{Event, Interval, Left, Mark, Stream, TopicState},
+    marks,
     position::{self, Horizon, SlotPosition},
     search::{Ending, Range, Search},
-    topics::topics_of,
+    topics::{Neighbour, TopicOf, topics_of},
     verdict::needs_topic,
 };
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
         status::summary,
         topic_lookups::Topic,
     },
-    config::Config,
+    config::{Config, SourceKind},
     kafka::Extent,
 };
 
@@ -67,7 +68,7 @@ struct Part {
 
 impl Settle<'_> {
     /// Looks for the record of each event that has a row. Returns how the stream is, if an answer
-    /// depends on it.
+    /// depends on it: never of polled rows.
     ///
     /// # Errors
     /// PostgreSQL or Kafka does not answer.
@@ -78,22 +79,46 @@ impl Settle<'_> {
         if !self.events.iter().any(needs_topic) {
             return Ok(None);
         }
-        let (client, config) = (self.client, self.config);
-        let position = position::read(client, config.postgres.slot.as_str()).await?;
-        for event in &mut self.events {
-            let proved = |row: &EventRow| {
-                position.is_some_and(|position| position.has_confirmed(row.xmin, horizon))
-            };
-            event.is_confirmed = event.row.as_ref().is_some_and(proved);
-        }
-        // What was produced before the slot confirmed it, and after the topic was read.
+        let position = match self.config.postgres.source {
+            SourceKind::Stream => self.read_slot(horizon).await?,
+            SourceKind::Polling => {
+                Box::pin(self.read_marks()).await?;
+                None
+            }
+        };
+        // What was produced before it was confirmed or marked, and after the topic was read.
         self.read_tails(&mut parts)?;
         self.read_further(&parts)?;
         if !self.events.iter().any(needs_topic) {
             return Ok(None);
         }
         self.describe_topics()?;
-        Box::pin(self.stream(position)).await.map(Some)
+        match self.config.postgres.source {
+            SourceKind::Stream => Box::pin(self.stream(position)).await.map(Some),
+            SourceKind::Polling => Ok(None),
+        }
+    }
+
+    /// Finds out which rows the slot has confirmed.
+    async fn read_slot(&mut self, horizon: Horizon) -> Result<Option<SlotPosition>, TaskError> {
+        let slot = self.config.postgres.slot.as_str();
+        let position = position::read(self.client, slot).await?;
+        for event in &mut self.events {
+            let proved = |row: &EventRow| {
+                position.is_some_and(|position| position.has_confirmed(row.xmin, horizon))
+            };
+            event.is_confirmed = event.row.as_ref().is_some_and(proved);
+        }
+        Ok(position)
+    }
+
+    /// Finds out which rows are marked as published.
+    async fn read_marks(&mut self) -> Result<(), TaskError> {
+        marks::read(self.client, self.config, &mut self.events).await?;
+        for event in &mut self.events {
+            event.is_confirmed = event.mark.as_ref().is_some_and(Mark::is_passed);
+        }
+        Ok(())
     }
 
     /// Routes each row.
@@ -157,7 +182,7 @@ impl Settle<'_> {
         self.read(&ranges, needs_topic)
     }
 
-    /// For rows that the slot has confirmed: reads what clocks may have dated earlier, and the
+    /// For rows that are not sent again: reads what clocks may have dated earlier, and the
     /// other partitions of the topic, which a record belonged to while the topic had fewer.
     fn read_further(&mut self, parts: &[Part]) -> Result<(), Failure> {
         let is_sought = |event: &Event| needs_topic(event) && event.is_confirmed;
@@ -255,43 +280,74 @@ impl Settle<'_> {
         Ok(Stream { summary, confirmed: position.map(|position| position.confirmed), gaps })
     }
 
-    /// Looks for an event without a row in every topic that the tables' rows may go to.
+    /// Looks for an event without a row in every topic that the tables' rows may go to, and at last
+    /// in those where a record with its id may be of another table.
     ///
     /// # Errors
     /// Kafka does not answer.
-    pub(super) fn search_topics(&mut self, ids: &[String], millis: i64) -> Result<(), Failure> {
-        let config = self.config;
-        let own = [config.kafka.state_topic.as_ref(), config.dead_letters.topic.as_ref()];
-        let names = self.search.lookups.names()?;
-        let key = self.key;
-        let mut ranges = Vec::new();
-        for topic in topics_of(self.tables, names) {
-            if own.iter().flatten().any(|own| own.as_str() == topic.name.as_str()) {
-                continue;
-            }
-            let Topic::Exists(facts) = self.search.lookups.look_up(&topic.name)? else { continue };
-            let count = facts.partitions;
-            let of_key = key.and_then(|key| {
-                let partitions = topic.tables.iter().map(|table| table.partition_of(key, count));
-                partitions.collect::<Option<Vec<i32>>>()
-            });
-            let extents = self.search.extents(&topic.name, count, millis)?;
-            for (partition, extent) in (0..).zip(extents) {
-                if of_key.as_ref().is_none_or(|of_key| of_key.contains(&partition)) {
-                    let (from, to) = (extent.at, extent.end);
-                    ranges.push(Range { topic: topic.name.clone(), partition, from, to });
-                }
-            }
+    pub(super) fn search_topics(
+        &mut self,
+        ids: &[String],
+        millis: i64,
+        neighbours: &[Neighbour],
+    ) -> Result<(), Failure> {
+        let (mut own, mut shared) = (Vec::<Range>::new(), Vec::<Range>::new());
+        for topic in self.topics()? {
+            let is_shared = neighbours.iter().any(|neighbour| neighbour.may_use(&topic.name));
+            let ranges = if is_shared { &mut shared } else { &mut own };
+            ranges.extend(self.ranges(&topic, millis)?);
         }
         let mut wanted: HashSet<Vec<u8>> = ids.iter().map(|id| id.clone().into_bytes()).collect();
-        // One of several spellings suffices.
-        let found = self.search.scan_for_one(&ranges, &mut wanted)?;
+        let mut found = None;
+        for ranges in [own, shared] {
+            if found.is_none() {
+                // One of several spellings suffices.
+                found = self.search.scan_for_one(&ranges, &mut wanted)?;
+            }
+        }
         let endings = self.search.searched.iter().map(|searched| searched.ending);
         let ending = endings.max().unwrap_or(Ending::Read);
         if let Some(event) = self.events.first_mut() {
+            let may_be_of = |neighbour: &&Neighbour| {
+                found.as_ref().is_some_and(|found| neighbour.may_use(&found.topic))
+            };
+            let others = neighbours.iter().filter(may_be_of);
+            event.others = others.map(|neighbour| neighbour.table.clone()).collect();
             (event.found, event.ending) = (found, Some(ending));
         }
         Ok(())
+    }
+
+    /// The topics that the tables' rows may go to, without the router's own.
+    fn topics(&self) -> Result<Vec<TopicOf<'_>>, Failure> {
+        let config = self.config;
+        let own = [config.kafka.state_topic.as_ref(), config.dead_letters.topic.as_ref()];
+        let is_own = |topic: &TopicOf<'_>| {
+            own.iter().flatten().any(|own| own.as_str() == topic.name.as_str())
+        };
+        let topics = topics_of(self.tables, self.search.lookups.names()?);
+        Ok(topics.into_iter().filter(|topic| !is_own(topic)).collect())
+    }
+
+    /// What of a topic is read for an event without a row.
+    fn ranges(&self, topic: &TopicOf<'_>, millis: i64) -> Result<Vec<Range>, Failure> {
+        let Topic::Exists(facts) = self.search.lookups.look_up(&topic.name)? else {
+            return Ok(Vec::new());
+        };
+        let count = facts.partitions;
+        let of_key = self.key.and_then(|key| {
+            let partitions = topic.tables.iter().map(|table| table.partition_of(key, count));
+            partitions.collect::<Option<Vec<i32>>>()
+        });
+        let extents = self.search.extents(&topic.name, count, millis)?;
+        let mut ranges = Vec::new();
+        for (partition, extent) in (0..).zip(extents) {
+            if of_key.as_ref().is_none_or(|of_key| of_key.contains(&partition)) {
+                let (from, to) = (extent.at, extent.end);
+                ranges.push(Range { topic: topic.name.clone(), partition, from, to });
+            }
+        }
+        Ok(ranges)
     }
 }
 

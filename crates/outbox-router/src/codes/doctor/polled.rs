@@ -6,9 +6,11 @@ use crate::codes::explanation::Explanation;
 pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Advice::PendingIndexMissing.as_str(),
-        title: "no index finds the pending rows of a polled table",
+        title: "no index finds the pending rows of a polled table, or those that others wait for",
         meaning: "Every reading then goes through the whole table, published rows included, and \
-                  becomes slower with each row.",
+                  becomes slower with each row. An index that was made for other marks \
+                  (outbox.mark, order_by or where has changed, or the table has another column) \
+                  is as good as none.",
         remedy: "`{setup}`; or make it: {statements}",
         cases: &[],
     },

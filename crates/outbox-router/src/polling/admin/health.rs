@@ -20,7 +20,9 @@ pub(super) fn ready(view: &View<'_>) -> ProbeAnswer {
     let facts = view.facts();
     let rows = match facts.report.state {
         PollState::Polling => None,
-        PollState::Standby => facts.survey_failure().map(Reason::of_failure),
+        PollState::Standby => {
+            facts.report.reason.as_ref().or(facts.survey_failure()).map(Reason::of_failure)
+        }
         PollState::Starting | PollState::Blocked | PollState::Draining | PollState::Failed => {
             Some(why(&facts))
         }

@@ -85,13 +85,40 @@ impl Conditions<'_> {
 
     /// The row is open, and nothing says that it is to be read later.
     pub(super) fn ready(&self, alias: &str) -> Vec<String> {
+        let mut all = self.due(alias);
+        all.extend(self.free(alias));
+        all
+    }
+
+    /// The row is open, and its time has come.
+    pub(super) fn due(&self, alias: &str) -> Vec<String> {
         let mut all = self.open(alias);
         if let Some(available) = &self.marks.available_at {
             let available = column(alias, available);
             all.push(format!("({available} is null or {available} <= now())"));
         }
-        all.extend(self.free(alias));
         all
+    }
+
+    /// From when on an open row may be read: NULL or past where that is now.
+    pub(super) fn ready_at(&self, alias: &str) -> String {
+        let claim = &self.marks.claim;
+        let taken = match (&claim.until, &claim.since) {
+            (Some(until), _) => Some(format!("{}::timestamptz", column(alias, until))),
+            (None, Some(since)) => {
+                let since = column(alias, since);
+                Some(format!("{since}::timestamptz + {}", interval(self.lease)))
+            }
+            (None, None) => None,
+        };
+        let available = self.marks.available_at.as_ref();
+        let available = available.map(|it| format!("{}::timestamptz", column(alias, it)));
+        let times: Vec<String> = available.into_iter().chain(taken).collect();
+        if times.is_empty() {
+            "null::timestamptz".to_owned()
+        } else {
+            format!("greatest({})", times.join(", "))
+        }
     }
 
     /// Nobody else has taken the row, or too long ago. What this worker has taken it may take

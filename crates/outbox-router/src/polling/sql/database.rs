@@ -1,7 +1,7 @@
 //! The connection on which tables are described, read and marked.
 
 use relay::{
-    Failure, TableName,
+    Class, Failure, TableName,
     polling::{
         Claimed, Described, FetchRequest, Fetched, More, SettleRequest, Settled, TableIndex,
         Written,
@@ -13,7 +13,7 @@ use super::{
     facts::Facts,
     failure::{malformed, of_table},
     fetch::FetchText,
-    holders::{Holder, holders},
+    holders::{Shares, shares},
     measure::measure,
     removal::{Leaves, Removal},
     rows,
@@ -41,6 +41,16 @@ pub struct Database<C> {
 struct Entry {
     config: TableConfig,
     known: Option<Known>,
+    trust: Trust,
+}
+
+/// Whether a table is as it was described.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// As far as is known.
+    Yes,
+    /// It refuses what was written for that description: a column may have been renamed.
+    No,
 }
 
 /// A table that was described, and its statements.
@@ -53,7 +63,8 @@ struct Known {
 impl<C: Connect> Database<C> {
     /// Opens no connection yet.
     pub fn new(connect: C, tables: Vec<TableConfig>, settings: SqlSettings) -> Self {
-        let tables = tables.into_iter().map(|config| Entry { config, known: None });
+        let tables =
+            tables.into_iter().map(|config| Entry { config, known: None, trust: Trust::Yes });
         Self { connection: Connection::new(connect), tables: tables.collect(), settings }
     }
 
@@ -73,6 +84,7 @@ impl<C: Connect> Database<C> {
         let described = table.described();
         let (fetch, settle) = (FetchText::of(&table), SettleText::of(&table));
         entry.known = Some(Known { table, fetch, settle });
+        entry.trust = Trust::Yes;
         Ok(described)
     }
 
@@ -105,6 +117,21 @@ impl<C: Connect> Database<C> {
     /// # Errors
     /// As [`Self::describe`]. Whether it is committed is then not known.
     pub async fn settle(&mut self, request: &SettleRequest) -> Result<Settled, Failure> {
+        let entry = self.tables.get(request.table.0);
+        if entry.is_some_and(|entry| entry.trust == Trust::No) {
+            self.describe(request.table).await?;
+        }
+        let settled = self.write(request).await;
+        if let Err(failure) = &settled
+            && failure.class() == Class::Mendable
+            && let Some(entry) = self.tables.get_mut(request.table.0)
+        {
+            entry.trust = Trust::No;
+        }
+        settled
+    }
+
+    async fn write(&mut self, request: &SettleRequest) -> Result<Settled, Failure> {
         let known = known(&self.tables, request.table)?;
         let Some(settle) = known.settle.sql(&known.table, request)? else {
             return Ok(Settled::default());
@@ -203,14 +230,14 @@ impl<C: Connect> Database<C> {
         Ok(answers)
     }
 
-    /// Reads which workers hold shards of a table.
+    /// Reads which workers hold shards of a table, and whether it is handed to the stream.
     ///
     /// # Errors
     /// The tables of leases are missing, or may not be read (P042); the connection fails.
-    pub async fn holders(&mut self, table: &TableName) -> Result<Vec<Holder>, Failure> {
+    pub async fn shares(&mut self, table: &TableName) -> Result<Shares, Failure> {
         let mut session = self.connection.take().await?;
         let SqlSession { client, driver } = &mut session;
-        let found = drive(driver, REQUEST_LIMIT, holders(client, table)).await?;
+        let found = drive(driver, REQUEST_LIMIT, shares(client, table)).await?;
         self.connection.keep(session);
         Ok(found)
     }

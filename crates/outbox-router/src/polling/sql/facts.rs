@@ -23,12 +23,23 @@ pub(super) struct Facts {
     pub(super) version: i32,
     pub(super) role: String,
     pub(super) encoding: String,
-    /// `standby`, `partitioned`; `usage` and `delete` are privileges; `pending_index`.
+    /// `standby`, `partitioned`; `usage` and `delete` are privileges.
     flags: Vec<String>,
     pub(super) columns: Vec<ColumnFacts>,
     /// Unique indexes, the primary key first.
     pub(super) keys: Vec<KeyFacts>,
     types: Vec<TypeFacts>,
+    /// Those whose names begin with `outbox_router_`.
+    #[serde(default)]
+    pub(super) indexes: Vec<IndexFacts>,
+}
+
+/// An index that `setup` has made.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct IndexFacts {
+    pub(super) name: String,
+    pub(super) valid: bool,
+    pub(super) comment: Option<String>,
 }
 
 /// A column.
@@ -175,11 +186,11 @@ fn statement(table: &TableName) -> String {
              case when pg_is_in_recovery() then 'standby' end, \
              case when t.relkind = 'p' then 'partitioned' end, \
              case when has_schema_privilege(t.schema, 'usage') then 'usage' end, \
-             case when has_table_privilege(t.oid, 'delete') then 'delete' end, \
-             case when exists (select from pg_index i join pg_class x on x.oid = i.indexrelid \
-               where i.indrelid = t.oid and i.indisvalid \
-               and starts_with(x.relname::text, 'outbox_router_pending')) \
-               then 'pending_index' end], null), \
+             case when has_table_privilege(t.oid, 'delete') then 'delete' end], null), \
+           'indexes', coalesce((select json_agg(json_build_object('name', x.relname::text, \
+               'valid', i.indisvalid, 'comment', obj_description(x.oid, 'pg_class'))) \
+             from pg_index i join pg_class x on x.oid = i.indexrelid \
+             where i.indrelid = t.oid and starts_with(x.relname::text, 'outbox_router_')), '[]'), \
            'columns', coalesce(({COLUMNS}), '[]'), \
            'keys', coalesce(({KEYS}), '[]'), \
            'types', coalesce((select json_agg(json_build_object('oid', b.named::int8, \
@@ -269,6 +280,7 @@ pub(super) mod samples {
             columns,
             keys: vec![KeyFacts { width: 1, columns: Some(key.into_iter().collect()) }],
             types: Vec::new(),
+            indexes: Vec::new(),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use relay::polling::{Claimed, FetchRequest, RowKey, ShardSet};
+use relay::polling::{Claimed, FetchRequest, PassedOver, RowKey, ShardSet};
 
 use super::{
     conditions::{and, interval},
@@ -13,6 +13,7 @@ use super::{
     literals::{list, literal},
     order::suffix,
     settings::RowScope,
+    settle::identities,
     size::size,
     table::PolledTable,
     transaction::{Access, COMMIT, Ways, begin},
@@ -29,7 +30,28 @@ pub(super) struct FetchText {
     tail: String,
     key: String,
     shard: String,
+    identity: Identity,
     pub(super) claimed: Claimed,
+}
+
+/// By what rows are named that are not to be read.
+#[derive(Debug, Clone)]
+struct Identity {
+    types: Vec<String>,
+    names: String,
+    same_row: String,
+}
+
+impl Identity {
+    fn of(table: &PolledTable) -> Self {
+        let name = |place: usize| format!("k{place}");
+        let names: Vec<String> = (0..table.identity.len()).map(name).collect();
+        Self {
+            types: table.identity.iter().map(|column| column.sql_type.clone()).collect(),
+            names: names.join(", "),
+            same_row: table.same_row("x", name),
+        }
+    }
 }
 
 impl FetchText {
@@ -39,7 +61,7 @@ impl FetchText {
             Claimed::Yes => claiming(table),
             Claimed::No => reading(table),
         };
-        let ways = if table.facts.is("pending_index") { Ways::Indexes } else { Ways::Any };
+        let ways = if table.has_pending_index() { Ways::Indexes } else { Ways::Any };
         let mut conditions = table.conditions().ready("t");
         conditions.extend(table.filter.as_ref().map(|filter| filter.sql("t")));
         match table.settings.scope {
@@ -65,13 +87,14 @@ impl FetchText {
             tail: tail + COMMIT,
             key: table.key.never_null("t"),
             shard: table.key.shard("t"),
+            identity: Identity::of(table),
             claimed,
         }
     }
 
     /// The statements of a request.
     pub(super) fn sql(&self, request: &FetchRequest) -> String {
-        let Self { head, order, tail, key, shard, .. } = self;
+        let Self { head, order, tail, key, shard, identity, .. } = self;
         let mut sql = String::with_capacity(head.len() + order.len() + tail.len() + 300);
         sql.push_str(head);
         if request.shards != ShardSet::ALL {
@@ -79,10 +102,22 @@ impl FetchText {
             // Writing into a String cannot fail.
             write!(sql, " and ({shard}) in ({})", shards.join(", ")).unwrap_or_default();
         }
-        if !request.passed_over.is_empty() {
-            let keys = request.passed_over.iter().map(RowKey::as_deref).map(never_null);
-            let keys: Vec<String> = keys.map(|key| format!("({})", literal(&key))).collect();
-            write!(sql, " and {key} not in (values {})", keys.join(", ")).unwrap_or_default();
+        match &request.passed_over {
+            PassedOver::Keys(keys) if !keys.is_empty() => {
+                let keys = keys.iter().map(RowKey::as_deref).map(never_null);
+                let keys: Vec<String> = keys.map(|key| format!("({})", literal(&key))).collect();
+                write!(sql, " and {key} not in (values {})", keys.join(", ")).unwrap_or_default();
+            }
+            PassedOver::Rows(rows) if !rows.is_empty() => {
+                let Identity { types, names, same_row } = identity;
+                let arrays = identities(types.iter().map(String::as_str), rows.iter());
+                write!(
+                    sql,
+                    " and not exists (select from unnest({arrays}) as x ({names}) where {same_row})"
+                )
+                .unwrap_or_default();
+            }
+            PassedOver::Keys(_) | PassedOver::Rows(_) => {}
         }
         write!(sql, "{order}{}{tail}", request.limit).unwrap_or_default();
         sql
@@ -199,11 +234,12 @@ fn claim(table: &PolledTable) -> String {
 
 #[cfg(test)]
 mod tests {
-    use relay::polling::TableIndex;
+    use relay::polling::{RowId, TableIndex};
 
     use super::{super::table::samples, *};
 
-    fn request(shards: ShardSet, passed_over: Vec<RowKey>) -> FetchRequest {
+    fn request(shards: ShardSet, keys: Vec<RowKey>) -> FetchRequest {
+        let passed_over = PassedOver::Keys(keys);
         FetchRequest { table: TableIndex(0), shards, limit: 25, passed_over }
     }
 
@@ -229,6 +265,16 @@ mod tests {
         let sql = text.sql(&request(shards, vec![None, Some("it's".into())]));
         assert!(sql.contains(&format!("and {KEY} not in (values ('n'), ('kit''s')) order by")));
         assert!(sql.contains("'UTF8')), 0) & 63) in (3, 9)"), "{sql}");
+    }
+
+    #[test]
+    fn rows_that_wait_are_left() {
+        let text = FetchText::of(&samples::table(samples::time()));
+        let rows = ["7", "8"].map(|id| RowId([id.into()].into()));
+        let passed_over = PassedOver::Rows(rows.into());
+        let sql = text.sql(&FetchRequest { passed_over, ..request(ShardSet::ALL, Vec::new()) });
+        assert!(sql.contains(" and not exists (select from unnest('{\"7\",\"8\"}'::"), "{sql}");
+        assert!(sql.contains("[]) as x (k0) where t.\"id\" "), "{sql}");
     }
 
     #[test]

@@ -4,37 +4,26 @@
 use relay::{Failure, FilterKind, RowFilter, TableName};
 use tokio_postgres::types::Type;
 
-use super::{facts::Facts, failure::unfit, literals::list};
-use crate::postgres::quote_identifier;
-
-/// Types whose cast to text gives what the server shows of a value. Others are written by their
-/// output function: a boolean is `t` there, and as a text `true`.
-const SHOWN_BY_CAST: [Type; 10] = [
-    Type::TEXT,
-    Type::VARCHAR,
-    Type::UUID,
-    Type::INT2,
-    Type::INT4,
-    Type::INT8,
-    Type::NUMERIC,
-    Type::JSON,
-    Type::JSONB,
-    Type::BYTEA,
-];
+use super::{facts::Facts, failure::unfit, literals::list, shown::Shown};
 
 /// The condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Filter {
     rule: RowFilter,
     shown: Shown,
+    fixed: Fixed,
 }
 
-/// What gives the text of a value.
+/// Whether the text of a value depends on nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
-    ByCast,
-    ByOutput,
+enum Fixed {
+    Yes,
+    No,
 }
+
+/// Their casts to text are immutable.
+const FIXED: [Type; 7] =
+    [Type::TEXT, Type::VARCHAR, Type::UUID, Type::INT2, Type::INT4, Type::INT8, Type::NUMERIC];
 
 impl Filter {
     /// # Errors
@@ -43,20 +32,18 @@ impl Filter {
         let column = facts.column(&rule.column).ok_or_else(|| {
             unfit(table, &format!("outbox.where names a column {} that it has not", rule.column))
         })?;
-        let by_cast = column.is_of(&SHOWN_BY_CAST) || column.labels.is_some();
-        let shown = if by_cast { Shown::ByCast } else { Shown::ByOutput };
-        Ok(Self { rule: rule.clone(), shown })
+        let fixed = if column.is_of(&FIXED) { Fixed::Yes } else { Fixed::No };
+        Ok(Self { rule: rule.clone(), shown: Shown::of(column), fixed })
+    }
+
+    /// The same where an index may have it: a text that depends on no setting.
+    pub(super) fn index_sql(&self, alias: &str) -> Option<String> {
+        (self.fixed == Fixed::Yes).then(|| self.sql(alias))
     }
 
     /// Of a row that the statement calls `alias`.
     pub(super) fn sql(&self, alias: &str) -> String {
-        let name = format!("{alias}.{}", quote_identifier(&self.rule.column));
-        let text = match self.shown {
-            Shown::ByCast => format!("{name}::text"),
-            Shown::ByOutput => {
-                format!("case when {name} is not null then format('%s', {name}) end")
-            }
-        };
+        let text = self.shown.sql(alias, &self.rule.column);
         let values = list(self.rule.values.iter().map(String::as_str));
         // As for the core, NULL is in no list, and in none of the others.
         match (self.rule.kind, self.rule.values.is_empty()) {

@@ -1,12 +1,15 @@
-//! Which workers hold shards of a table, for people: this decides nothing.
+//! Which workers hold shards of a table, and whether it is handed to the stream; for people: this
+//! decides nothing.
 
-use relay::{Failure, TableName};
+use relay::{Case, Failure, TableName};
 use tokio_postgres::Client;
+use uuid::Uuid;
 
 use super::{
     connection::run,
     failure::of_lease,
     literals::literal,
+    switch::{self, Closed},
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
 use crate::postgres::{quote_table, sql_failure};
@@ -24,11 +27,20 @@ pub struct Holder {
     pub lasts_seconds: f64,
 }
 
-/// Reads who holds shards of a table, the one with the most first.
+/// Who polls a table.
+#[derive(Debug, Clone, Default)]
+pub struct Shares {
+    /// The workers that hold shards, the one with the most first.
+    pub holders: Vec<Holder>,
+    /// Why nobody may: it is being handed to the stream, or was.
+    pub handed: Option<Failure>,
+}
+
+/// Reads who polls a table.
 ///
 /// # Errors
 /// The tables of leases are missing, or may not be read (P042); the connection breaks.
-pub(super) async fn holders(client: &Client, table: &TableName) -> Result<Vec<Holder>, Failure> {
+pub(super) async fn shares(client: &Client, table: &TableName) -> Result<Shares, Failure> {
     let answers = run(client, &statement(table)).await.map_err(of_lease)?;
     let rows = answers.get(BEGINS).into_iter().flat_map(|answer| &answer.rows);
     let holder = |row: &tokio_postgres::SimpleQueryRow| {
@@ -40,7 +52,17 @@ pub(super) async fn holders(client: &Client, table: &TableName) -> Result<Vec<Ho
             lasts_seconds: text(3)?.and_then(|seconds| seconds.parse().ok()).unwrap_or(0.0),
         })
     };
-    rows.map(holder).collect()
+    let holders = rows.map(holder).collect::<Result<_, Failure>>()?;
+    let state = answers.get(BEGINS + 1).and_then(|answer| answer.rows.first());
+    let handed = match state.map(|row| switch::closed(row, table, Uuid::nil())) {
+        None => None,
+        Some(Err(failure)) => Some(failure),
+        Some(Ok(Closed::ByThisWorker | Closed::ByAnother)) => {
+            let what = format!("table {table} is being handed to the stream, and nobody polls it");
+            Some(Failure::of(Case::Switching, what))
+        }
+    };
+    Ok(Shares { holders, handed })
 }
 
 fn statement(table: &TableName) -> String {
@@ -50,8 +72,9 @@ fn statement(table: &TableName) -> String {
          from outbox_router.lease l \
          left join outbox_router.worker w on w.relation = l.relation and w.holder = l.holder \
          where l.relation = to_regclass({}) and l.holder is not null \
-         group by l.holder order by count(*) desc, l.holder{COMMIT}",
+         group by l.holder order by count(*) desc, l.holder; {}{COMMIT}",
         begin(Access::ReadOnly, Ways::Any),
         literal(&quote_table(table)),
+        switch::state_of(&quote_table(table)),
     )
 }

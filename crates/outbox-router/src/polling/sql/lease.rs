@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{
     conditions::interval,
     connection::{Answer, Connection, drive, run},
-    failure::{malformed, missing, of_lease},
+    failure::{malformed, of_lease},
     fence::is_still,
     literals::literal,
     oids::oids,
@@ -90,10 +90,10 @@ async fn answer(
                 let wanted = wanted.get(place).copied().unwrap_or(0).min(SHARDS);
                 hold(client, (table, *oid), worker, wanted).await?
             }
-            (LeaseRequest::Hold { .. }, None) => return Err(missing(table)),
             (LeaseRequest::Release, Some(oid)) => release(client, *oid, worker).await?,
-            // Nobody can hold a shard of what is gone.
-            (LeaseRequest::Release, None) => Granted::nothing(0),
+            // Nobody can hold a shard of what is gone. Whoever describes the table says that it
+            // is; the others are polled meanwhile.
+            (LeaseRequest::Hold { .. } | LeaseRequest::Release, None) => Granted::nothing(0),
         };
         if share == Share::None {
             leases.share = Share::None;

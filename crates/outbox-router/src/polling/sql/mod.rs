@@ -9,9 +9,9 @@
 //! `words` (by which columns a row is pending), `conditions` (the same as SQL), `key`, `order`,
 //! `filter`, `table` (all of it together), `fetch` and `rows` (reading), `settle` and `fence`
 //! (marking), [`Database`] (the connection), `lease`, `listen`, `survey`, `holders`, [`setup`],
-//! [`switch`]; for people: `stuck` and `decisions` (rows that are not delivered, and what is
-//! decided about them); `removal` and `measure` (rows that nobody needs any more), `upkeep` (what
-//! `doctor` asks for).
+//! `indexes`, [`switch`]; for people: `stuck` and `decisions` (rows that are not delivered, and what
+//! is decided about them), `row_marks` (one row); `removal` and `measure` (rows that nobody needs
+//! any more), `upkeep` (what `doctor` asks for).
 
 mod conditions;
 mod connection;
@@ -23,6 +23,7 @@ mod fence;
 mod fetch;
 mod filter;
 mod holders;
+mod indexes;
 mod key;
 mod lease;
 mod listen;
@@ -32,10 +33,12 @@ mod measure;
 mod oids;
 mod order;
 mod removal;
+mod row_marks;
 mod rows;
 mod settings;
 mod settle;
 pub mod setup;
+mod shown;
 mod size;
 mod stuck;
 mod survey;
@@ -47,14 +50,16 @@ mod words;
 
 pub use database::Database;
 pub use decisions::{Dropped, drop_rows, requeue};
-pub use holders::Holder;
+pub use holders::{Holder, Shares};
+pub use indexes::{IndexTrouble, IndexWork};
 pub use lease::LeaseTable;
 pub use listen::Listener;
 pub use removal::{Leaves, Removal, RemovalRules, Scan};
+pub use row_marks::{RowMarks, RowState, row_marks};
 pub use settings::{
     Direction, MarkConfig, MarkHow, Nulls, OrderColumn, RowScope, SqlSettings, TableConfig,
 };
 pub use stuck::{Stuck, StuckFilter, StuckRow, columns_of, stuck};
 pub use survey::{RowCount, TableSurvey, survey};
 pub use table::PolledTable;
-pub use upkeep::{LeaseTables, PendingIndex, UpkeepFacts, leases, upkeep};
+pub use upkeep::{LeaseTables, UpkeepFacts, leases, upkeep};

@@ -32,7 +32,7 @@ pub(super) fn order(
         }
     }
     let mut order =
-        if configured.is_empty() { by_default(facts, identity, time) } else { configured.to_vec() };
+        if configured.is_empty() { by_default(facts, time) } else { configured.to_vec() };
     for name in identity {
         if !order.iter().any(|column| column.name == *name) {
             order.push(ascending(name, Nulls::Default));
@@ -42,16 +42,17 @@ pub(super) fn order(
 }
 
 /// Numbers of a sequence follow each other as rows of one key were written, where the times of
-/// their transactions may not: those are when each has begun.
-fn by_default(facts: &Facts, identity: &[String], time: Option<&str>) -> Vec<OrderColumn> {
+/// their transactions may not: those are when each has begun, and the same for all of its rows.
+fn by_default(facts: &Facts, time: Option<&str>) -> Vec<OrderColumn> {
     let time = time.map(|name| ascending(name, Nulls::Default));
     if facts.column(HLC).is_some() {
         return [ascending(HLC, Nulls::Last)].into_iter().chain(time).collect();
     }
-    let is_sequence = |name: &String| facts.column(name).is_some_and(ColumnFacts::is_sequence);
-    match identity {
-        [one] if is_sequence(one) => Vec::new(),
-        _ => time.into_iter().collect(),
+    let mut sequences = facts.columns.iter().filter(|column| column.is_sequence());
+    match (sequences.next(), sequences.next()) {
+        (Some(one), None) => vec![ascending(&one.name, Nulls::Default)],
+        // Of several, nothing says which one counts.
+        (Some(_), Some(_)) | (None, _) => time.into_iter().collect(),
     }
 }
 
@@ -123,6 +124,11 @@ mod tests {
         let hlc = samples::column("hlc", &Type::TEXT, &[]);
         let hlc = samples::table(vec![id(&Type::INT8, &["identity"]), hlc]);
         assert_eq!(shown(&hlc, &[], Some("created_at")), "hlc, created_at, id");
+        let number = |name| samples::column(name, &Type::INT8, &["identity"]);
+        let one = samples::table(vec![id(&Type::UUID, &[]), number("seq")]);
+        assert_eq!(shown(&one, &[], Some("created_at")), "seq, id");
+        let two = samples::table(vec![id(&Type::UUID, &[]), number("seq"), number("n")]);
+        assert_eq!(shown(&two, &[], Some("created_at")), "created_at, id");
     }
 
     #[test]

@@ -2,17 +2,16 @@
 
 use relay::TableName;
 
-use super::{conditions::and, order::suffix, table::PolledTable};
 use crate::{
     held::schema::Statement,
     postgres::{quote_identifier, quote_literal, quote_table},
 };
 
-/// Begins the names of indexes by which pending rows are found; [`super::facts`] looks for it.
-const PENDING_INDEX: &str = "outbox_router_pending";
+/// Begins the names of indexes by which pending rows are found.
+pub(super) const PENDING_INDEX: &str = "outbox_router_pending";
 
 /// Begins the names of indexes by which rows are found that others wait for.
-const WAITING_INDEX: &str = "outbox_router_waiting";
+pub(super) const WAITING_INDEX: &str = "outbox_router_waiting";
 
 /// The trigger that announces new rows.
 const TRIGGER: &str = "outbox_router_notify";
@@ -108,44 +107,6 @@ pub enum Deletes {
     No,
 }
 
-/// The indexes by which a table's pending rows are found, and the rows that others wait for. They
-/// are built while the table is written to, outside of a transaction; on a partitioned table that
-/// is not possible, and writers wait.
-pub fn index_statements(table: &PolledTable) -> Vec<Statement> {
-    let concurrently = if table.facts.is("partitioned") { "" } else { " concurrently" };
-    let (quoted, conditions) = (table.quoted(), table.conditions());
-    let index = |purpose, name: &str, columns: &str, condition: &str| Statement {
-        purpose,
-        sql: format!(
-            "create index{concurrently} if not exists {} on {quoted} ({columns}) where {condition}",
-            quote_identifier(&index_name(name, table.name()))
-        ),
-    };
-    let order = table
-        .order
-        .iter()
-        .map(|column| format!("{}{}", quote_identifier(&column.name), suffix(column)));
-    let order: Vec<String> = order.collect();
-    let alias = quote_identifier(&table.name().name);
-    let open = and(&conditions.open(&alias));
-    let mut statements = vec![index(
-        "finds pending rows in their order, however many are published",
-        PENDING_INDEX,
-        &order.join(", "),
-        &open,
-    )];
-    if let (Some(may_hold), Some(first)) = (conditions.may_hold(&alias), table.identity.first()) {
-        let first = quote_identifier(&first.name);
-        statements.push(index(
-            "finds rows that later rows of their keys wait for",
-            WAITING_INDEX,
-            &first,
-            &may_hold,
-        ));
-    }
-    statements
-}
-
 /// What drops what [`setup`](self) has made of a table's; the table and its rows stay. The indexes
 /// are dropped outside of a transaction, while the table is written to.
 pub fn teardown_statements(table: &TableName, kind: Partitions) -> Vec<Statement> {
@@ -195,7 +156,7 @@ pub enum Partitions {
 }
 
 /// An index has a name in its schema, where several tables may be polled.
-fn index_name(of: &str, table: &TableName) -> String {
+pub(super) fn index_name(of: &str, table: &TableName) -> String {
     let name = format!("{of}_{}", table.name);
     let mut end = name.len().min(NAME_BYTES);
     while !name.is_char_boundary(end) {

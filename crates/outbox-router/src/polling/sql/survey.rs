@@ -29,7 +29,8 @@ pub enum RowCount {
 pub struct TableSurvey {
     /// Neither published nor given up, those that are counted below included.
     pub pending: RowCount,
-    /// The age of the first pending row, in seconds; `None` without a row, or a column of its time.
+    /// The age of the first pending row whose time has come, in seconds; `None` without such a row,
+    /// or a column of its time.
     pub oldest_seconds: Option<f64>,
     /// Tried, and waiting for another attempt.
     pub failed: RowCount,
@@ -88,14 +89,15 @@ fn statement(table: &PolledTable) -> String {
     let oldest = match &table.time {
         Some(_) => format!(
             "(select greatest(extract(epoch from now()) - {} / 1000000.0, 0) from {} t \
-             where {open}{filter} order by {} limit 1)",
+             where {}{filter} order by {} limit 1)",
             table.written_at,
             table.quoted(),
+            and(&conditions.due("t")),
             table.order_by()
         ),
         None => "null".to_owned(),
     };
-    let ways = if table.facts.is("pending_index") { Ways::Indexes } else { Ways::Any };
+    let ways = if table.has_pending_index() { Ways::Indexes } else { Ways::Any };
     format!(
         "{}select {}, {oldest}, {}, {}, {}{COMMIT}",
         begin(Access::ReadOnly, ways),

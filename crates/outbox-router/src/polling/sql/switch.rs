@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::{
     conditions::and,
     literals::{array, literal},
+    shown::Shown,
     table::PolledTable,
 };
 use crate::{
@@ -64,6 +65,15 @@ pub(super) fn state_sql(oid: u32) -> String {
     format!(
         "select s.state, s.holder::text, s.\"by\", s.since::text \
          from outbox_router.switch s where s.relation = {oid}"
+    )
+}
+
+/// The same of a table that may not exist.
+pub(super) fn state_of(quoted: &str) -> String {
+    format!(
+        "select s.state, s.holder::text, s.\"by\", s.since::text \
+         from outbox_router.switch s where s.relation = to_regclass({})",
+        literal(quoted)
     )
 }
 
@@ -156,11 +166,11 @@ impl PolledTable {
         self.identity.iter().map(|column| column.name.as_str()).collect()
     }
 
-    /// What a row is found again by, as one value.
+    /// What a row is found again by, as one value: the texts that the stream shows of it.
     fn identity_of(&self, alias: &str) -> String {
-        let columns = self.identity.iter();
-        let texts = columns.map(|column| {
-            format!("{alias}.{}::text collate \"C\"", quote_identifier(&column.name))
+        let texts = self.identity.iter().map(|column| {
+            let shown = self.facts.column(&column.name).map_or(Shown::ByOutput, Shown::of);
+            format!("({}) collate \"C\"", shown.sql(alias, &column.name))
         });
         format!("array[{}]", texts.collect::<Vec<_>>().join(", "))
     }
@@ -197,6 +207,22 @@ impl PolledTable {
         format!("select exists (select {} and {})", self.pending(), self.is_switched("t"))
     }
 
+    /// How many pending rows are not to be read yet, until when the last of them is not, and for
+    /// how many seconds.
+    pub fn pending_later(&self) -> String {
+        let ready_at = self.conditions().ready_at("t");
+        format!(
+            "select count(*), max({ready_at})::timestamptz(0)::text, \
+             extract(epoch from max({ready_at}) - now())::float8 {} and {ready_at} > now()",
+            self.pending()
+        )
+    }
+
+    /// The same of the rows that `outbox_router.switch_row` names.
+    pub fn switched_later(&self) -> String {
+        format!("{} and {}", self.pending_later(), self.is_switched("t"))
+    }
+
     /// Reads the identities of the pending rows that the stream has delivered, through a cursor.
     pub fn declare_delivered(&self) -> String {
         let columns = self.identity.iter();
@@ -231,12 +257,12 @@ mod tests {
         assert_eq!(
             table.note_pending(),
             "insert into outbox_router.switch_row (relation, id) \
-             select 77, array[t.\"id\"::text collate \"C\"] \
+             select 77, array[(t.\"id\"::text) collate \"C\"] \
              from \"public\".\"outbox\" t where t.\"published_at\" is null"
         );
         assert!(table.is_any_switched_pending().contains(
             "t.\"published_at\" is null and exists (select from outbox_router.switch_row z \
-             where z.relation = 77 and z.id = array[t.\"id\"::text collate \"C\"])"
+             where z.relation = 77 and z.id = array[(t.\"id\"::text) collate \"C\"])"
         ));
         assert!(table.declare_delivered().contains("and not exists (select from pg_temp."));
     }

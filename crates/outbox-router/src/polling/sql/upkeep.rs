@@ -7,30 +7,17 @@ use tokio_postgres::{Client, SimpleQueryRow};
 use super::{
     connection::run,
     failure::{malformed, of_table},
-    setup::index_statements,
+    indexes::IndexWork,
     table::PolledTable,
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
 use crate::postgres::sql_failure;
 
-/// The index by which pending rows are found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PendingIndex {
-    /// It is there.
-    Valid,
-    /// It is there, and of no use, since its making was interrupted; as an SQL identifier.
-    Invalid(String),
-    /// It is not there.
-    Missing,
-}
-
 /// See the module's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpkeepFacts {
-    /// The index by which pending rows are found.
-    pub index: PendingIndex,
-    /// What makes it.
-    pub index_statement: Option<String>,
+    /// Its indexes that are not as they should be.
+    pub indexes: Vec<IndexWork>,
     /// Whether a trigger announces new rows.
     pub has_trigger: bool,
     /// Rows that nobody sees any more, as far as the statistics know.
@@ -75,11 +62,6 @@ pub async fn upkeep(
     );
     let sql = format!(
         "{}select \
-           (select i.indisvalid::text || quote_ident(n.nspname) || '.' || quote_ident(x.relname) \
-             from pg_index i join pg_class x on x.oid = i.indexrelid \
-             join pg_namespace n on n.oid = x.relnamespace \
-             where i.indrelid = {oid} and starts_with(x.relname::text, 'outbox_router_pending') \
-             order by i.indisvalid desc limit 1), \
            exists (select from pg_trigger where tgrelid = {oid} \
              and tgname = 'outbox_router_notify' and tgenabled <> 'D'), \
            (select coalesce(sum(pg_stat_get_dead_tuples(relid)), 0) from tree), \
@@ -92,20 +74,12 @@ pub async fn upkeep(
     let row = answers.get(BEGINS).and_then(|answer| answer.rows.first());
     let row = row.ok_or_else(|| malformed("says nothing of a table"))?;
     let names = answers.get(BEGINS + 1).into_iter().flat_map(|answer| &answer.rows);
-    let index = match text(row, 0)? {
-        None => PendingIndex::Missing,
-        Some(index) => match index.strip_prefix("false") {
-            Some(name) => PendingIndex::Invalid(name.to_owned()),
-            None => PendingIndex::Valid,
-        },
-    };
     let number = |place| text(row, place).map(|it| it.and_then(|it| it.parse().ok()).unwrap_or(0));
     Ok(UpkeepFacts {
-        index,
-        index_statement: index_statements(table).into_iter().next().map(|made| made.sql),
-        has_trigger: text(row, 1)? == Some("t"),
-        dead: number(2)?,
-        live: number(3)?,
+        indexes: table.index_work(),
+        has_trigger: text(row, 0)? == Some("t"),
+        dead: number(1)?,
+        live: number(2)?,
         pipelines: names
             .filter_map(|row| text(row, 0).transpose())
             .map(|name| name.map(str::to_owned))

@@ -32,6 +32,8 @@ pub struct SurveyedTable {
     pub size: Option<TableSize>,
     /// Who holds shards of it, or why that could not be read.
     pub holders: Result<Vec<Holder>, Failure>,
+    /// Why nobody may poll it: it is being handed to the stream, or was.
+    pub handed: Option<Failure>,
 }
 
 impl RowCount {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::report::SurveyedTable;
 use crate::{
     monitor::{Connect, tables::TableSize},
-    polling::sql::{Database, SqlSettings, TableConfig, TableSurvey},
+    polling::sql::{Database, Shares, SqlSettings, TableConfig, TableSurvey},
     retention::TableFigures,
 };
 
@@ -64,8 +64,11 @@ impl<C: Connect> Surveyor<C> {
                 Ok(_) => unless_broken(size(database, TableIndex(place), known).await)?.ok(),
                 Err(_) => None,
             };
-            let holders = unless_broken(database.holders(&known.name).await)?;
-            read.push(SurveyedTable { name: known.name.clone(), figures, size, holders });
+            let (holders, handed) = match unless_broken(database.shares(&known.name).await)? {
+                Ok(Shares { holders, handed }) => (Ok(holders), handed),
+                Err(failure) => (Err(failure), None),
+            };
+            read.push(SurveyedTable { name: known.name.clone(), figures, size, holders, handed });
         }
         Ok(read)
     }

@@ -32,8 +32,11 @@ struct Polled<'l> {
 }
 
 impl Polled<'_> {
+    /// One by one, as psql sends them: an index is not made in a transaction.
     async fn sql(&self, text: &str) {
-        self.session.batch_execute(text).await.expect("SQL");
+        for statement in text.split("; ") {
+            self.session.batch_execute(statement).await.expect("SQL");
+        }
     }
 
     /// Plants a fault, expects its code alone, mends it, and expects nothing.

@@ -170,6 +170,19 @@ fn a_row_is_blamed_only_when_it_was_produced_alone() {
     assert_eq!([attempts[0], attempts[1], attempts[2], attempts[4]], [0; 4]);
     use RowState::{Pending, Published};
     assert_eq!(world.states(), [Published, Published, Published, Pending, Published]);
+
+    // Afterwards rows come in batches again.
+    world.asked.clear();
+    world.insert(&[K, L, K, L]);
+    for _ in 0..20 {
+        world.pass(Duration::from_millis(100));
+        world.settle();
+        if world.sink.in_flight() > 1 {
+            return;
+        }
+        world.ack_all();
+    }
+    panic!("rows are produced one by one for ever: {:?}", world.asked);
 }
 
 /// Whether the record of a row waits in a partition.

@@ -125,6 +125,25 @@ fn a_topic_that_is_missing_is_waited_for() {
         (PollState::Blocked, Code::TopicMissing)
     );
     assert_eq!(world.table[0].attempts, 0);
+
+    // The batch is given up before its lease ends, and its rows are read again: all the while.
+    for _ in 0..40 {
+        world.pass(Duration::from_millis(500));
+        while let Some(action) = world.take_asked() {
+            let report = world.core.report(world.now);
+            assert_eq!(report.state, PollState::Blocked, "before {action:?}");
+            world.answer(action);
+            world.produce();
+        }
+    }
+    // Somebody corrects the row.
+    world.table[0].topic = "t";
+    for _ in 0..20 {
+        world.pass(Duration::from_millis(500));
+        world.run();
+    }
+    assert_eq!(world.states(), [RowState::Published]);
+    assert_eq!(world.core.report(world.now).state, PollState::Polling);
 }
 
 #[test]

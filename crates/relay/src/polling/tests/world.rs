@@ -224,7 +224,8 @@ impl World {
 
     pub(super) fn read(&self, request: &FetchRequest) -> Fetched {
         let pending = self.table.iter().filter(|row| row.state == RowState::Pending);
-        let wanted = pending.filter(|row| !request.passed_over.contains(&row.key.map(Into::into)));
+        let wanted = pending
+            .filter(|row| !request.passed_over.contains(&id(row.id), &row.key.map(Into::into)));
         let rows: Vec<PendingRow> = wanted
             .take(request.limit)
             .map(|row| PendingRow {

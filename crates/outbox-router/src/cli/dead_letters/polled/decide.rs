@@ -5,17 +5,24 @@
 
 use std::io;
 
-use relay::polling::RowId;
+use relay::{TableName, polling::RowId};
 use serde_json::{Value, json};
+use tokio_postgres::Client;
 
 use super::{
-    super::{args::DecideArgs, decision::Decision, wording::columns},
-    row::Found,
-    selection::{Rows, read, select, with_tables},
+    super::{
+        ambiguous::ambiguous,
+        args::{DecideArgs, NamedArgs, SelectArgs},
+        decision::Decision,
+        wording::columns,
+    },
+    row::{Found, typed},
+    selection::{Rows, read, select},
+    tables::{Tables, with_tables},
 };
 use crate::{
     cli::{
-        Effect, Exit, Form, TaskError, Terminal,
+        Effect, EventRef, Exit, Form, TaskError, Terminal,
         connect::{self, Access},
         decision_args::Decider,
     },
@@ -35,9 +42,17 @@ struct Plan {
     decision: Decision,
     rows: Rows,
     /// What was named and is no such row, with the reason.
-    left_out: Vec<(String, &'static str)>,
-    /// What becomes of dropped rows, by table.
-    dropped: Vec<Dropped>,
+    left_out: Vec<(String, String)>,
+    /// What becomes of dropped rows, of each table that has one.
+    dropped: Vec<(TableName, Dropped)>,
+}
+
+/// Why nothing is decided about.
+enum Refused {
+    /// What is wrong with the flags.
+    Flags(String),
+    /// Some cannot be read.
+    Tables(Tables),
 }
 
 /// Shows, asks, changes, and reports.
@@ -48,25 +63,20 @@ pub(super) async fn decide(
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    let found = with_tables(config, access, async |client, tables| {
-        let filter = match select(&args.select, client).await? {
-            Ok(filter) => filter,
-            Err(message) => return Ok(Err(message)),
-        };
-        let rows = read(client, tables, Stuck::Abandoned, &filter).await?;
-        let ids = &args.select.named.ids;
-        let missing = ids.iter().filter(|id| !rows.found.iter().any(|found| found.is_named(id)));
-        let missing: Vec<String> = missing.map(|id| id.text.clone()).collect();
-        let left_out = left_out(client, tables, missing).await?;
-        let dropped = tables.iter().map(Dropped::of).collect();
-        Ok(Ok(Plan { decision, rows, left_out, dropped }))
+    let table = args.select.named.table.as_ref();
+    let found = with_tables(table, config, access, async |client, tables| {
+        Plan::read(decision, &args.select, client, tables).await
     })
     .await?;
     let plan = match found {
         Ok(plan) => plan,
-        Err(message) => {
+        Err(Refused::Flags(message)) => {
             writeln!(terminal.err, "error: {message}")?;
             return Ok(Exit::Usage);
+        }
+        Err(Refused::Tables(tables)) => {
+            unreadable(decision, &tables, terminal.err)?;
+            return Ok(Exit::Failure);
         }
     };
     if args.decision.form == Form::Text {
@@ -82,23 +92,31 @@ pub(super) async fn decide(
     {
         return Ok(refused);
     }
-    let changed = with_tables(config, access, async |client, tables| {
-        let mut changed = 0;
-        for table in tables {
-            let of_table = plan.rows.found.iter().filter(|found| found.table == *table.name());
-            let rows: Vec<RowId> = of_table.map(|found| found.row.identity.clone()).collect();
-            for rows in rows.chunks(CHANGED_MAX) {
-                let done = match decision {
-                    Decision::Requeue => requeue(client, table, rows).await,
-                    Decision::Drop(_) => drop_rows(client, table, rows, &note(&decider)).await,
-                };
-                changed += done.map_err(connect::denied)?;
-            }
-        }
-        Ok(changed)
+    let changed = with_tables(table, config, access, async |client, tables| {
+        let tables = tables.all()?;
+        plan.change(client, &tables, &decider).await
     })
     .await?;
     plan.report(Some(changed), args, &decider, terminal)
+}
+
+/// Nothing is decided about rows of some tables only, unless a person says so.
+fn unreadable(
+    decision: Decision,
+    tables: &Tables,
+    err: &mut (dyn io::Write + Send),
+) -> io::Result<()> {
+    tables.print_failures(err)?;
+    let (verb, done) = (decision.verb(), decision.done());
+    if tables.readable.is_empty() {
+        return writeln!(err, "nothing was {done}");
+    }
+    let others: Vec<String> = tables.readable.iter().map(|table| typed(table.name())).collect();
+    let others = others.join(", ");
+    writeln!(
+        err,
+        "nothing was {done}; to {verb} rows of another table alone, add --table, one of {others}"
+    )
 }
 
 /// What a dropped row's last error says.
@@ -107,30 +125,95 @@ fn note(decider: &Decider<'_>) -> String {
     format!("dropped by {}{reason}", decider.by)
 }
 
-/// Why there is nothing to decide about these rows.
+/// Which of the ids name none of the rows, and why there is nothing to decide about these.
 async fn left_out(
-    client: &tokio_postgres::Client,
-    tables: &[PolledTable],
-    ids: Vec<String>,
-) -> Result<Vec<(String, &'static str)>, TaskError> {
-    if ids.is_empty() {
+    client: &Client,
+    tables: &mut Tables,
+    named: &NamedArgs,
+    rows: &Rows,
+) -> Result<Vec<(String, String)>, TaskError> {
+    let is_in = |rows: &Rows, id: &EventRef| rows.found.iter().any(|found| found.is_named(id));
+    let missing: Vec<&EventRef> = named.ids.iter().filter(|id| !is_in(rows, id)).collect();
+    if missing.is_empty() {
         return Ok(Vec::new());
     }
-    let filter = StuckFilter { ids: ids.clone(), ..StuckFilter::default() };
+    let ids = missing.iter().map(|id| id.text.clone()).collect();
+    let filter = StuckFilter { ids, ..StuckFilter::default() };
     let waiting = read(client, tables, Stuck::Waiting, &filter).await?;
-    let why = |id: String| {
-        let waits = waiting.found.iter().any(|found| found.row.id == id);
-        let why = if waits {
-            "waits for another attempt, which comes by itself"
+    let tables = named.table.as_ref().map(ToString::to_string);
+    let tables = tables.unwrap_or_else(|| "the polled tables".to_owned());
+    let why = |id: &EventRef| {
+        let why = if is_in(&waiting, id) {
+            "waits for another attempt, which comes by itself".to_owned()
         } else {
-            "is no row of the polled tables that is given up"
+            format!("is no row of {tables} that is given up")
         };
-        (id, why)
+        (id.text.clone(), why)
     };
-    Ok(ids.into_iter().map(why).collect())
+    Ok(missing.into_iter().map(why).collect())
+}
+
+/// What dropped rows are then.
+const fn becomes(dropped: Dropped) -> &'static str {
+    match dropped {
+        Dropped::Deleted => "deleted",
+        Dropped::Marked => {
+            "marked as published; no column of the table says that they were dropped"
+        }
+        Dropped::MarkedWithError => {
+            "marked as published, and their last error says who has dropped them"
+        }
+    }
 }
 
 impl Plan {
+    async fn read(
+        decision: Decision,
+        args: &SelectArgs,
+        client: &Client,
+        mut tables: Tables,
+    ) -> Result<Result<Self, Refused>, TaskError> {
+        let filter = match select(args, client).await? {
+            Ok(filter) => filter,
+            Err(message) => return Ok(Err(Refused::Flags(message))),
+        };
+        let rows = read(client, &mut tables, Stuck::Abandoned, &filter).await?;
+        let left_out = left_out(client, &mut tables, &args.named, &rows).await?;
+        if !tables.failed.is_empty() {
+            return Ok(Err(Refused::Tables(tables)));
+        }
+        if let Some(message) = ambiguous(&args.named.ids, |id| rows.tables_of(id)) {
+            return Ok(Err(Refused::Flags(message)));
+        }
+        let has_row =
+            |table: &&PolledTable| rows.found.iter().any(|found| found.table == *table.name());
+        let with_rows = tables.readable.iter().filter(has_row);
+        let dropped = with_rows.map(|table| (table.name().clone(), Dropped::of(table))).collect();
+        Ok(Ok(Self { decision, rows, left_out, dropped }))
+    }
+
+    /// Changes the rows, and returns how many there were: those that nobody has changed meanwhile.
+    async fn change(
+        &self,
+        client: &Client,
+        tables: &[PolledTable],
+        decider: &Decider<'_>,
+    ) -> Result<u64, TaskError> {
+        let mut changed = 0;
+        for table in tables {
+            let of_table = self.rows.found.iter().filter(|found| found.table == *table.name());
+            let rows: Vec<RowId> = of_table.map(|found| found.row.identity.clone()).collect();
+            for rows in rows.chunks(CHANGED_MAX) {
+                let done = match self.decision {
+                    Decision::Requeue => requeue(client, table, rows).await,
+                    Decision::Drop(_) => drop_rows(client, table, rows, &note(decider)).await,
+                };
+                changed += done.map_err(connect::denied)?;
+            }
+        }
+        Ok(changed)
+    }
+
     fn text(&self, terminal: &mut Terminal<'_>) -> io::Result<()> {
         let found = &self.rows.found;
         let verb = self.decision.verb();
@@ -173,18 +256,23 @@ impl Plan {
                     .to_owned()
             }
             Decision::Drop(_) => {
-                let is = |what: Dropped| self.dropped.contains(&what);
-                let becomes = if is(Dropped::Deleted) {
-                    "deleted"
-                } else if is(Dropped::Marked) {
-                    "marked as published; no column of the table says that they were dropped"
-                } else {
-                    "marked as published, and their last error says who has dropped them"
+                let become_so = self.become_so();
+                format!("{become_so}They are never delivered; rows of their keys behind them are.")
+            }
+        }
+    }
+
+    /// What becomes of the rows: in one sentence where it is the same in every table.
+    fn become_so(&self) -> String {
+        match self.dropped.as_slice() {
+            [(_, first), rest @ ..] if rest.iter().all(|(_, other)| other == first) => {
+                format!("They are {}. ", becomes(*first))
+            }
+            several => {
+                let line = |(table, of): &(TableName, Dropped)| {
+                    format!("Rows of {table} are {}.\n", becomes(*of))
                 };
-                format!(
-                    "They are {becomes}. They are never delivered; rows of their keys behind them \
-                     are."
-                )
+                several.iter().map(line).collect()
             }
         }
     }

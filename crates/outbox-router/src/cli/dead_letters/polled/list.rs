@@ -9,7 +9,9 @@ use super::{
         args::{Lines, ListArgs, Rows as Asked},
         wording::columns,
     },
-    selection::{Rows, read, select, with_tables},
+    row::Naming,
+    selection::{Rows, read, select},
+    tables::{Failed, Tables, with_tables},
 };
 use crate::{
     cli::{Exit, Form, TaskError, Terminal, connect::Access},
@@ -18,7 +20,7 @@ use crate::{
     wording::count,
 };
 
-/// Lists. Exit code 1 where a row that is given up waits for a decision.
+/// Lists. Exit code 1 where a row that is given up waits for a decision, or a table cannot be read.
 pub(super) async fn list(
     args: &ListArgs,
     config: &Config,
@@ -29,25 +31,27 @@ pub(super) async fn list(
         Asked::Abandoned => Stuck::Abandoned,
         Asked::Waiting => Stuck::Waiting,
     };
-    let found = with_tables(config, access, async |client, tables| {
+    let table = args.select.named.table.as_ref();
+    let found = with_tables(table, config, access, async |client, mut tables| {
         let filter = match select(&args.select, client).await? {
             Ok(filter) => StuckFilter { limit: args.limit, ..filter },
             Err(message) => return Ok(Err(message)),
         };
-        Ok(Ok(read(client, tables, which, &filter).await?))
+        let rows = read(client, &mut tables, which, &filter).await?;
+        Ok(Ok((rows, tables)))
     })
     .await?;
-    let rows = match found {
-        Ok(rows) => rows,
+    let (rows, tables) = match found {
+        Ok(found) => found,
         Err(message) => {
             writeln!(terminal.err, "error: {message}")?;
             return Ok(Exit::Usage);
         }
     };
     match (args.form, args.lines) {
-        (Form::Text, _) => text(&rows, which, terminal.out)?,
+        (Form::Text, _) => text(&rows, &tables, which, Naming::of(config), terminal.out)?,
         (Form::Json, Lines::Key) => {
-            writeln!(terminal.out, "{:#}", document(&rows, which, config))?;
+            writeln!(terminal.out, "{:#}", document(&rows, &tables, which, config))?;
         }
         (Form::Json, Lines::Event) => {
             for row in &rows.found {
@@ -55,17 +59,28 @@ pub(super) async fn list(
             }
         }
     }
+    tables.print_failures(terminal.err)?;
     let is_found = which == Stuck::Abandoned && !rows.found.is_empty();
-    Ok(if is_found { Exit::Failure } else { Exit::Done })
+    Ok(if is_found || !tables.failed.is_empty() { Exit::Failure } else { Exit::Done })
 }
 
-fn text(rows: &Rows, which: Stuck, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+fn text(
+    rows: &Rows,
+    tables: &Tables,
+    which: Stuck,
+    naming: Naming,
+    out: &mut (dyn io::Write + Send),
+) -> io::Result<()> {
     let is = match which {
         Stuck::Abandoned => "given up",
         Stuck::Waiting => "waiting for another attempt",
     };
     if rows.found.is_empty() {
-        writeln!(out, "no row is {is}")?;
+        if tables.failed.is_empty() {
+            writeln!(out, "no row is {is}")?;
+        } else if tables.is_any_read() {
+            writeln!(out, "no row of the other tables is {is}")?;
+        }
     } else {
         let head = ["table", "id", "key", "attempts", "behind", "since", "last error"];
         let mut lines = vec![head.map(str::to_owned)];
@@ -95,7 +110,8 @@ fn text(rows: &Rows, which: Stuck, out: &mut (dyn io::Write + Send)) -> io::Resu
             writeln!(out, "there are more; --limit says how many are listed")?;
         }
         if let (Stuck::Abandoned, Some(first)) = (which, rows.found.first()) {
-            writeln!(out, "next: outbox-router dead-letters show --id {}", first.named())?;
+            let named = first.named(naming);
+            writeln!(out, "next: outbox-router dead-letters show --id {named}")?;
         }
     }
     for table in &rows.without {
@@ -108,7 +124,7 @@ fn text(rows: &Rows, which: Stuck, out: &mut (dyn io::Write + Send)) -> io::Resu
     Ok(())
 }
 
-fn document(rows: &Rows, which: Stuck, config: &Config) -> Value {
+fn document(rows: &Rows, tables: &Tables, which: Stuck, config: &Config) -> Value {
     json!({
         "name": config.name,
         "source": config.postgres.source.as_str(),
@@ -117,5 +133,6 @@ fn document(rows: &Rows, which: Stuck, config: &Config) -> Value {
         "rows_behind": rows.behind(),
         "cut": rows.is_cut,
         "without": rows.without.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "failed": tables.failed.iter().map(Failed::json).collect::<Vec<_>>(),
     })
 }

@@ -10,10 +10,12 @@
 //! Members are added, and never renamed or removed. `list --json` prints one object:
 //! ```json
 //! {"name": "…", "source": "polling", "waiting": false, "rows": [{…}], "rows_behind": 2,
-//!  "cut": false, "without": ["public.other"]}
+//!  "cut": false, "without": ["public.other"],
+//!  "failed": [{"table": "public.bad", "code": "P041", "error": "…", "hint": "…"}]}
 //! ```
-//! where `without` are tables that cannot record such a row, and `cut` says that `--limit` left
-//! some out. A row, which `list --events --json` and `show --json` print one a line, is
+//! where `without` are tables that cannot record such a row, `cut` says that `--limit` left some
+//! out, and `failed` are tables that cannot be read. A row, which `list --events --json` and `show
+//! --json` print one a line, is
 //! ```json
 //! {"table": "public.outbox", "id": "…", "primary_key": ["7"], "key": "order-7", "attempts": 5,
 //!  "code": "R009", "error": "…", "abandoned_at": "…", "available_at": null, "written_at": "…",
@@ -31,6 +33,7 @@ mod list;
 mod row;
 mod selection;
 mod show;
+mod tables;
 
 use super::{DeadLetters, Decision, Extent};
 use crate::{

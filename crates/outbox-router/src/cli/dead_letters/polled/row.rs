@@ -5,11 +5,28 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     cli::{EventRef, shown_bytes},
+    config::{Config, table_name},
     polling::sql::{Stuck, StuckRow},
+    postgres::quote_table,
 };
 
 /// How many bytes of a key, an id or an error are shown to people in one line.
 const SHOWN_MAX: usize = 40;
+
+/// What a person types to name one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Naming {
+    /// Its id: one table is polled.
+    ById,
+    /// Its id and its table, since rows of others may have this id.
+    ByIdAndTable,
+}
+
+impl Naming {
+    pub(super) fn of(config: &Config) -> Self {
+        if config.tables().count() > 1 { Self::ByIdAndTable } else { Self::ById }
+    }
+}
 
 /// A row, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,15 +36,13 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// What follows `--id`, in quotes where a shell needs them.
-    pub(super) fn named(&self) -> String {
-        let id = &self.row.id;
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+,".contains(c);
-        let begins = id.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
-        if begins && id.chars().all(is_plain) {
-            return id.clone();
+    /// What follows `--id`.
+    pub(super) fn named(&self, naming: Naming) -> String {
+        let id = shell_word(&self.row.id);
+        match naming {
+            Naming::ById => id,
+            Naming::ByIdAndTable => format!("{id} --table {}", typed(&self.table)),
         }
-        format!("'{}'", id.replace('\'', "'\\''"))
     }
 
     /// Whether a person has named it so.
@@ -86,5 +101,41 @@ impl Found {
             ("behind", json!(self.row.behind)),
         ];
         members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+/// A table as it is typed after `--table`.
+pub(super) fn typed(table: &TableName) -> String {
+    let plain = table.to_string();
+    let is_read_so = table_name(&plain).is_ok_and(|read| read == *table);
+    shell_word(&if is_read_so { plain } else { quote_table(table) })
+}
+
+/// In quotes where a shell needs them.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+,".contains(c);
+    let begins = text.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+    if begins && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_typed_as_the_shell_and_the_flag_read_it() {
+        for (schema, name, expected) in [
+            ("public", "outbox", "public.outbox"),
+            ("public", "x$1", "'public.x$1'"),
+            ("public", "Outbox", "'\"public\".\"Outbox\"'"),
+            ("a.b", "c", "'\"a.b\".\"c\"'"),
+            ("it's", "outbox", "'\"it'\\''s\".\"outbox\"'"),
+        ] {
+            let table = TableName { schema: schema.to_owned(), name: name.to_owned() };
+            assert_eq!(typed(&table), expected);
+        }
     }
 }

@@ -5,15 +5,14 @@ use std::collections::BTreeSet;
 use relay::TableName;
 use tokio_postgres::Client;
 
-use super::{super::args::NamedArgs, row::Found};
+use super::{
+    super::args::NamedArgs,
+    row::{Found, typed},
+    tables::{Failed, Tables},
+};
 use crate::{
-    cli::{
-        SelectArgs, Since, TaskError,
-        connect::{self, Access, with_connection},
-        polled_tables, since, sql,
-    },
-    config::Config,
-    polling::sql::{PolledTable, Stuck, StuckFilter, stuck},
+    cli::{EventRef, SelectArgs, Since, TaskError, since},
+    polling::sql::{Stuck, StuckFilter, stuck},
 };
 
 /// What the flags select; `Err` says what is wrong with them.
@@ -57,29 +56,32 @@ pub(super) struct Rows {
     pub(super) is_cut: bool,
 }
 
-/// Reads the rows of every table.
+/// Reads the rows of every table that can be read; the others are told by `tables`.
 pub(super) async fn read(
     client: &Client,
-    tables: &[PolledTable],
+    tables: &mut Tables,
     which: Stuck,
     filter: &StuckFilter,
 ) -> Result<Rows, TaskError> {
     let mut rows = Rows { found: Vec::new(), without: Vec::new(), is_cut: false };
-    for table in tables {
+    let mut failed = Vec::new();
+    for table in &tables.readable {
         let left = filter.limit.map(|limit| {
             let have = u32::try_from(rows.found.len()).unwrap_or(u32::MAX);
             // One more says whether there are more.
             limit.saturating_sub(have).saturating_add(1)
         });
         let filter = StuckFilter { limit: left, ..filter.clone() };
-        match stuck(client, table, which, &filter).await.map_err(connect::denied)? {
-            Some(found) => {
+        match stuck(client, table, which, &filter).await {
+            Ok(Some(found)) => {
                 let of_table = |row| Found { table: table.name().clone(), row };
                 rows.found.extend(found.into_iter().map(of_table));
             }
-            None => rows.without.push(table.name().clone()),
+            Ok(None) => rows.without.push(table.name().clone()),
+            Err(failure) => failed.push(Failed::of(table.name(), failure, client).await?),
         }
     }
+    tables.give_up(failed);
     if let Some(limit) = filter.limit.and_then(|limit| usize::try_from(limit).ok()) {
         rows.is_cut = rows.found.len() > limit;
         rows.found.truncate(limit);
@@ -95,19 +97,10 @@ impl Rows {
         let firsts = rows.filter(|it| keys.insert((&it.table, &it.row.key)));
         firsts.map(|it| it.row.behind).sum()
     }
-}
 
-/// Connects, describes the tables, and does the work.
-pub(super) async fn with_tables<T>(
-    config: &Config,
-    access: Access<'_>,
-    work: impl AsyncFnOnce(&Client, &[PolledTable]) -> Result<T, TaskError>,
-) -> Result<T, TaskError> {
-    let connected = with_connection(access, "dead-letters", async |client| {
-        client.batch_execute(sql::TIMEOUTS).await?;
-        client.batch_execute("set timezone = 'UTC'").await?;
-        let tables = polled_tables::described(client, config).await?;
-        work(client, &tables).await
-    });
-    Box::pin(connected).await
+    /// The tables of the rows that are named so, as they are typed.
+    pub(super) fn tables_of(&self, id: &EventRef) -> BTreeSet<String> {
+        let named = self.found.iter().filter(|found| found.is_named(id));
+        named.map(|found| typed(&found.table)).collect()
+    }
 }

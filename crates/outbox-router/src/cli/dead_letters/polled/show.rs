@@ -3,16 +3,18 @@
 use std::io;
 
 use serde_json::{Value, json};
+use tokio_postgres::Client;
 
 use super::{
     super::args::ShowArgs,
-    row::Found,
-    selection::{filter, read, with_tables},
+    row::{Found, Naming},
+    selection::{filter, read},
+    tables::{Tables, with_tables},
 };
 use crate::{
     cli::{Exit, Form, TaskError, Terminal, connect::Access, shown_bytes},
     config::Config,
-    polling::sql::{Stuck, columns_of},
+    polling::sql::{Stuck, StuckFilter, columns_of},
 };
 
 /// More bytes of a value are not shown to people.
@@ -23,11 +25,13 @@ type Columns = Vec<(String, Option<String>)>;
 /// A row with its columns.
 struct Whole {
     found: Found,
+    /// What follows `--id`.
+    named: String,
     which: Stuck,
     columns: Columns,
 }
 
-/// Shows. Exit code 1 where there is no such row.
+/// Shows. Exit code 1 where there is no such row, or a table cannot be read.
 pub(super) async fn show(
     args: &ShowArgs,
     config: &Config,
@@ -41,28 +45,18 @@ pub(super) async fn show(
             return Ok(Exit::Usage);
         }
     };
-    let rows = with_tables(config, access, async |client, tables| {
-        let mut all = Vec::new();
-        for which in [Stuck::Abandoned, Stuck::Waiting] {
-            for found in read(client, tables, which, &filter).await?.found {
-                let table = tables.iter().find(|table| *table.name() == found.table);
-                let Some(table) = table else { continue };
-                // A row that has left meanwhile is none to show.
-                if let Some(columns) = columns_of(client, table, &found.row.identity).await? {
-                    all.push(Whole { found, which, columns });
-                }
-            }
-        }
-        Ok(all)
+    let (table, naming) = (args.named.table.as_ref(), Naming::of(config));
+    let (rows, tables) = with_tables(table, config, access, async |client, mut tables| {
+        let rows = wholes(client, &mut tables, &filter, naming).await?;
+        Ok((rows, tables))
     })
     .await?;
-    if rows.is_empty() {
+    if rows.is_empty() && tables.is_any_read() {
         writeln!(terminal.err, "error: no row that is given up or waits is selected")?;
         writeln!(
             terminal.err,
             "  hint: outbox-router dead-letters list; outbox-router where ID looks for any row"
         )?;
-        return Ok(Exit::Failure);
     }
     for (place, whole) in rows.iter().enumerate() {
         match args.form {
@@ -75,7 +69,31 @@ pub(super) async fn show(
             }
         }
     }
-    Ok(Exit::Done)
+    tables.print_failures(terminal.err)?;
+    let is_whole = !rows.is_empty() && tables.failed.is_empty();
+    Ok(if is_whole { Exit::Done } else { Exit::Failure })
+}
+
+async fn wholes(
+    client: &Client,
+    tables: &mut Tables,
+    filter: &StuckFilter,
+    naming: Naming,
+) -> Result<Vec<Whole>, TaskError> {
+    let mut all = Vec::new();
+    for which in [Stuck::Abandoned, Stuck::Waiting] {
+        let rows = read(client, tables, which, filter).await?;
+        for found in rows.found {
+            let table = tables.readable.iter().find(|table| *table.name() == found.table);
+            let Some(table) = table else { continue };
+            // A row that has left meanwhile is none to show.
+            if let Some(columns) = columns_of(client, table, &found.row.identity).await? {
+                let named = found.named(naming);
+                all.push(Whole { found, named, which, columns });
+            }
+        }
+    }
+    Ok(all)
 }
 
 impl Whole {
@@ -87,7 +105,7 @@ impl Whole {
     }
 
     fn hints(&self) -> Vec<String> {
-        let id = self.found.named();
+        let id = &self.named;
         let mut hints = vec![format!("outbox-router explain --id {id}")];
         if self.which == Stuck::Abandoned {
             hints.push(format!("outbox-router dead-letters requeue --id {id}"));

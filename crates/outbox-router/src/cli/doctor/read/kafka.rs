@@ -11,7 +11,7 @@ use crate::{
         doctor::facts::{KafkaFacts, Part, PostgresFacts, TopicReading},
         topic_template::may_make,
     },
-    config::{Config, CreateTopics},
+    config::{Config, CreateTopics, SourceKind},
     kafka::{Inspection, KafkaSettings, StateTopicInspected},
     prepare,
 };
@@ -49,7 +49,9 @@ pub(super) async fn facts(
     templates: Vec<String>,
     in_use: Vec<String>,
 ) -> Part<KafkaFacts> {
-    let letters = config.on_error.has_dead_letters().then(|| config.dead_letters.topic.clone());
+    // Dead letters of polled tables stay there, and no record shows them.
+    let shows = config.postgres.source == SourceKind::Stream && config.on_error.has_dead_letters();
+    let letters = shows.then(|| config.dead_letters.topic.clone());
     let wanted = Wanted {
         settings: prepare::kafka_settings(config),
         state_topic: config.kafka.state_topic.clone(),

@@ -1,101 +1,26 @@
 //! What all that was found about an event means. Plain functions of the evidence.
 
+mod answer;
+mod marked;
+
 use std::time::Duration;
 
-use relay::{Failure, Lsn};
+use relay::Lsn;
+use uuid::Uuid;
 
-use super::{
-    evidence::{Event, Left, Stream, TopicState},
-    search::Ending,
-};
+use super::evidence::{Event, Left, Stream, TopicState};
 use crate::{
     cli::{
         dead_letters::{HeldEvent, HeldState},
         explain_row::Placement,
         status::{Flow, Why},
     },
-    codes::{ADMIN, hint},
+    codes::ADMIN,
     wording,
 };
-
-/// Where an event is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    Acknowledged,
-    Deleted,
-    InFlight,
-    Waiting,
-    NotCommitted,
-    /// Nothing in the topic is as old. A topic that was made again and a slot that is younger than
-    /// the row look the same.
-    BeforeTopic,
-    Missing,
-    Expired,
-    Held,
-    DeadLettered,
-    Dropped,
-    Skipped,
-    Filtered,
-    Gap,
-    Unknown,
-}
-
-/// The answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Verdict {
-    pub(super) state: State,
-    pub(super) reason: String,
-    pub(super) code: Option<String>,
-    /// What to type.
-    pub(super) hint: Option<String>,
-}
-
-impl State {
-    /// For people.
-    pub(super) const fn text(self) -> &'static str {
-        match self {
-            Self::Acknowledged => "acknowledged",
-            Self::Deleted => "deleted",
-            Self::InFlight => "in flight",
-            Self::Waiting => "waiting",
-            Self::NotCommitted => "not committed",
-            Self::BeforeTopic => "before the topic",
-            Self::Missing => "missing",
-            Self::Expired => "expired",
-            Self::Held => "held",
-            Self::DeadLettered => "dead-lettered",
-            Self::Dropped => "dropped",
-            Self::Skipped => "skipped",
-            Self::Filtered => "filtered",
-            Self::Gap => "gap",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// For programs.
-    pub(super) fn word(self) -> String {
-        self.text().replace([' ', '-'], "_").replace("_the_", "_")
-    }
-
-    /// Whether Kafka has the event.
-    pub(super) const fn is_in_topic(self) -> bool {
-        matches!(self, Self::Acknowledged | Self::Deleted)
-    }
-
-    fn because(self, reason: impl Into<String>) -> Verdict {
-        Verdict { state: self, reason: reason.into(), code: None, hint: None }
-    }
-}
-
-impl Verdict {
-    fn with(self, why: &Why) -> Self {
-        Self { code: why.code.clone(), hint: why.hint.clone(), ..self }
-    }
-
-    fn of_failure(self, failure: &Failure) -> Self {
-        Self { code: Some(failure.code.to_string()), hint: hint(failure), ..self }
-    }
-}
+pub(super) use answer::{State, Verdict};
+use answer::{named, unread};
+use marked::marked;
 
 /// What the table of held events alone decides; `None` where the topic has to be searched.
 pub(super) fn by_held(held: &HeldEvent) -> Option<Verdict> {
@@ -148,7 +73,7 @@ pub(super) fn judge(event: &Event, stream: Option<&Stream>, since: &str) -> Verd
         let place = format!("at offset {} of {}-{}", found.offset, found.topic, found.partition);
         return match &event.row {
             Some(_) => State::Acknowledged.because(place),
-            None => State::Deleted.because(format!("no table has its row any more; {place}")),
+            None => deleted(event, &place),
         };
     }
     if let Some(Placement::Filtered(by)) = &event.placement {
@@ -157,16 +82,40 @@ pub(super) fn judge(event: &Event, stream: Option<&Stream>, since: &str) -> Verd
     if event.row.is_none() {
         return without_row(event, since);
     }
+    if let Some(verdict) = event.mark.as_ref().and_then(|mark| marked(event, mark)) {
+        return verdict;
+    }
     if let Some(Placement::Record(placed)) = &event.placement
         && placed.id.is_none()
     {
         let what = "its record has no id in a header, so it cannot be told from others; it belongs";
         return State::Unknown.because(format!("{what} to {}-{}", placed.topic, placed.partition));
     }
-    match stream {
-        Some(stream) => not_found(event, stream),
-        None => State::Unknown.because("its topic was not read"),
+    match (&event.mark, stream) {
+        (Some(_), _) => skipped(event).unwrap_or_else(|| passed(event, By::Mark)),
+        (None, Some(stream)) => not_found(event, stream),
+        (None, None) => State::Unknown.because("its topic was not read"),
     }
+}
+
+/// A record with the id of an event that has no row.
+fn deleted(event: &Event, place: &str) -> Verdict {
+    let Some(table) = &event.asked else {
+        return State::Deleted.because(format!("no table has its row any more; {place}"));
+    };
+    // A UUID is given once; a number may be that of one row in each table.
+    let is_unique = Uuid::parse_str(&event.id).is_ok();
+    let Some(other) = event.others.first().filter(|_| !is_unique) else {
+        return State::Deleted.because(format!("{table} does not have its row any more; {place}"));
+    };
+    let others: Vec<String> = event.others.iter().map(ToString::to_string).collect();
+    let verdict = State::Unknown.because(format!(
+        "{table} does not have such a row; a record with this id is {place}, and may be of another \
+         table, whose rows may go there, too: {}",
+        others.join(", ")
+    ));
+    let id = named(event);
+    Verdict { hint: Some(format!("outbox-router where {id} --table {other}")), ..verdict }
 }
 
 fn without_row(event: &Event, since: &str) -> Verdict {
@@ -176,25 +125,14 @@ fn without_row(event: &Event, since: &str) -> Verdict {
     if let Some(unread) = unread(event) {
         return unread;
     }
+    let without = match &event.asked {
+        Some(table) => format!("{table} does not have such a row"),
+        None => "no table has such a row".to_owned(),
+    };
     State::NotCommitted.because(format!(
-        "no table has such a row, and no topic a record of it {since}: its transaction is open or \
-         was rolled back, or the row is deleted and the record older"
+        "{without}, and no topic a record of it {since}: its transaction is open or was rolled \
+         back, or the row is deleted and the record older"
     ))
-}
-
-/// What the search has not read, so that nothing follows from its finding nothing.
-fn unread(event: &Event) -> Option<Verdict> {
-    match event.ending? {
-        Ending::TimeUp => Some(Verdict {
-            hint: Some("give a longer --timeout, or a later --since".to_owned()),
-            ..State::Unknown.because("the topic was not read to its end in time")
-        }),
-        Ending::Hidden => Some(State::Unknown.because(
-            "a transaction of another producer is open in the partition, and hides what comes \
-             after it",
-        )),
-        Ending::Found | Ending::Read => None,
-    }
 }
 
 fn skipped(event: &Event) -> Option<Verdict> {
@@ -213,7 +151,7 @@ fn not_found(event: &Event, stream: &Stream) -> Verdict {
         return Verdict { code, hint, ..State::Gap.because(reason) };
     }
     if event.is_confirmed {
-        return confirmed(event, stream);
+        return passed(event, By::Slot(stream.summary.left_out.as_ref()));
     }
     match stream.summary.flow {
         Flow::Running => in_flight(event, stream.confirmed),
@@ -253,48 +191,82 @@ fn waiting(event: &Event, stream: &Stream) -> Verdict {
     }
 }
 
-/// The slot does not send the row again.
-fn confirmed(event: &Event, stream: &Stream) -> Verdict {
-    if let Some(unread) = unread(event) {
-        return unread;
+/// What says that a row is not sent again.
+#[derive(Debug, Clone, Copy)]
+enum By<'w> {
+    /// The slot; and what may have left rows out.
+    Slot(Option<&'w Why>),
+    /// The row's own mark.
+    Mark,
+}
+
+impl By<'_> {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Slot(_) => "the slot has confirmed it",
+            Self::Mark => "it is marked as published",
+        }
     }
-    let missing = |what: String| {
-        let verdict = State::Missing.because(format!("the slot has confirmed it, and {what}"));
-        match &stream.summary.left_out {
-            None => verdict,
-            Some(why) => {
+
+    const fn briefly(self) -> &'static str {
+        match self {
+            Self::Slot(_) => "confirmed",
+            Self::Mark => "marked as published",
+        }
+    }
+
+    fn missing(self, what: &str) -> Verdict {
+        let verdict = State::Missing.because(format!("{}, and {what}", self.text()));
+        match self {
+            Self::Mark | Self::Slot(None) => verdict,
+            Self::Slot(Some(why)) => {
                 let reason = format!("{}; {}", verdict.reason, why.message);
                 Verdict { reason, ..verdict.with(why) }
             }
         }
-    };
+    }
+}
+
+/// The row is not sent again.
+fn passed(event: &Event, by: By<'_>) -> Verdict {
+    if let Some(unread) = unread(event) {
+        return unread;
+    }
     match (&event.placement, &event.topic) {
         (Some(Placement::Refused(failure)), _) => {
-            missing(format!("run would stop at it now: {}", failure.message_with_causes()))
+            by.missing(&format!("run would stop at it now: {}", failure.message_with_causes()))
         }
-        (Some(Placement::NoTopic(topic, _)), _) => missing(format!("there is no topic {topic}")),
+        (Some(Placement::NoTopic(topic, _)), _) => {
+            by.missing(&format!("there is no topic {topic}"))
+        }
         (_, Some(topic)) if topic.is_trimmed() => expired(topic),
         (_, Some(topic)) if topic.retention.is_compacted => State::Expired.because(format!(
-            "confirmed; {} is compacted, and keeps the last record of each key alone",
+            "{}; {} is compacted, and keeps the last record of each key alone",
+            by.briefly(),
             topic.name
         )),
-        (_, Some(topic)) if topic.left == Left::AllYounger => before_topic(event, topic),
-        (_, Some(topic)) => missing(format!("{} does not have it", topic.name)),
-        (_, None) => missing("its topic is not known".to_owned()),
+        (_, Some(topic)) if topic.left == Left::AllYounger => before_topic(event, topic, by),
+        (_, Some(topic)) => by.missing(&format!("{} does not have it", topic.name)),
+        (_, None) => by.missing("its topic is not known"),
     }
 }
 
 /// Nobody wrote down when the slot was created, so a topic that was deleted and made again cannot
-/// be told from a row that is older than the slot. What sends the event is the same.
-fn before_topic(event: &Event, topic: &TopicState) -> Verdict {
+/// be told from a row that is older than the slot; nor who has marked a row. What sends the event
+/// is the same.
+fn before_topic(event: &Event, topic: &TopicState, by: By<'_>) -> Verdict {
+    let (passed, or) = match by {
+        By::Slot(_) => {
+            ("the slot has passed it", "the row was written before the slot was created")
+        }
+        By::Mark => (by.text(), "somebody else has marked the row"),
+    };
     let verdict = State::BeforeTopic.because(format!(
-        "the slot has passed it, and {} does not have it, nor anything as old: its records were \
-         removed, as when a topic is deleted and made again, or the row was written before the slot \
-         was created",
+        "{passed}, and {} does not have it, nor anything as old: its records were removed, as when \
+         a topic is deleted and made again, or {or}",
         topic.name
     ));
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
-    let id = if event.id.chars().all(is_plain) { event.id.as_str() } else { "ID" };
+    let id = named(event);
     Verdict { hint: Some(format!("to send it: outbox-router replay --id {id} {ADMIN}")), ..verdict }
 }
 

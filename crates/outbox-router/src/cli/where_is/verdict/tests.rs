@@ -1,12 +1,17 @@
-use relay::TopicName;
+use relay::{Code, Failure, TableName, TopicName};
 
 use super::*;
+use crate::cli::where_is::search::Ending;
 use crate::{
     cli::{
         status::{AtRisk, OpenGap, Summary},
-        where_is::evidence::{Interval, tests::row},
+        where_is::{
+            evidence::{Interval, Mark, tests::row},
+            search::FoundRecord,
+        },
     },
     kafka::Retention,
+    polling::sql::{RowMarks, RowState, Stuck},
 };
 
 fn stream(flow: Flow) -> Stream {
@@ -105,6 +110,151 @@ fn a_row_lies_in_a_gap_by_its_time_and_after_it_where_there_is_no_slot() {
     assert_eq!(state(&event(3_000), &no_slot), State::Gap);
     let verdict = judge(&event(1_000), Some(&within), "");
     assert_eq!((verdict.code.as_deref(), verdict.hint.as_deref()), (Some("P010"), Some("accept")));
+}
+
+/// A polled row whose record was not found.
+fn polled(state: RowState, attempts: i64, error: Option<&str>) -> Event {
+    let (attempts, error) = (Some(attempts), error.map(str::to_owned));
+    let marks = RowMarks { state, attempts, error, available_ms: Some(1_767_225_600_000) };
+    let is_confirmed = state == RowState::Published;
+    let id = "e-7".to_owned();
+    Event { id, is_confirmed, mark: Some(Mark::Row(marks)), ..event(1) }
+}
+
+/// State, reason, code and hint; nothing is said about a slot.
+#[track_caller]
+fn expect(event: &Event, (state, reason): (State, &str), code: Option<&str>, hint: Option<&str>) {
+    let verdict = judge(event, None, "");
+    assert_eq!((verdict.state, verdict.reason.as_str()), (state, reason));
+    assert_eq!((verdict.code.as_deref(), verdict.hint.as_deref()), (code, hint));
+    assert!(!reason.contains("slot"));
+}
+
+#[test]
+fn a_row_that_is_not_marked_is_pending() {
+    let status = Some("outbox-router status");
+    let pending = "pending: a worker has not sent it yet";
+    expect(&polled(RowState::Pending, 0, None), (State::Waiting, pending), None, status);
+    let requeued = polled(RowState::Pending, 0, Some("R009: bad"));
+    expect(&requeued, (State::Waiting, pending), None, status);
+    let again = "pending: a worker has not sent it yet, after 2 attempts: R009: bad";
+    let tried = polled(RowState::Pending, 2, Some("R009: bad"));
+    expect(&tried, (State::Waiting, again), Some("R009"), status);
+    let taken = "pending: a worker has taken it, and has not sent it yet";
+    expect(&polled(RowState::Taken, 0, None), (State::Waiting, taken), None, None);
+    let later = "pending: not to be sent before 2026-01-01T00:00:00.000Z";
+    expect(&polled(RowState::Later, 0, None), (State::Waiting, later), None, None);
+}
+
+#[test]
+fn a_pending_row_that_cannot_be_routed_says_why() {
+    let failure = Box::new(Failure::new(Code::TopicMissing, "topic t does not exist"));
+    let placement = Some(Placement::NoTopic(TopicName::new("t").unwrap(), Some(failure)));
+    let verdict = judge(&Event { placement, ..polled(RowState::Pending, 0, None) }, None, "");
+    assert_eq!(verdict.state, State::Waiting);
+    let reason = "pending: a worker has not sent it yet; topic t does not exist";
+    assert_eq!((verdict.reason.as_str(), verdict.code.as_deref()), (reason, Some("K010")));
+}
+
+#[test]
+fn a_row_that_was_tried_in_vain_says_how_often_and_why() {
+    let at = "2026-01-01T00:00:00.000Z";
+    let retried = format!("pending: to be tried again at {at}, after 1 attempt: R001: no header");
+    expect(
+        &polled(RowState::Retried, 1, Some("R001: no header")),
+        (State::Waiting, retried.as_str()),
+        Some("R001"),
+        Some("outbox-router dead-letters list --waiting"),
+    );
+    expect(
+        &polled(RowState::Abandoned, 5, Some("R001: no header")),
+        (State::DeadLettered, "given up, after 5 attempts: R001: no header"),
+        Some("R001"),
+        Some("outbox-router dead-letters show --id e-7"),
+    );
+    // Another program's.
+    let verdict = judge(&polled(RowState::Abandoned, 0, Some("no luck")), None, "");
+    assert_eq!((verdict.reason.as_str(), verdict.code), ("given up: no luck", None));
+}
+
+#[test]
+fn a_row_waits_behind_another_one_of_its_key() {
+    let behind = |which| polled(RowState::Behind(which), 0, None);
+    expect(
+        &behind(Stuck::Abandoned),
+        (State::Waiting, "pending: behind a row of its key that is given up"),
+        None,
+        Some("outbox-router dead-letters list"),
+    );
+    expect(
+        &behind(Stuck::Waiting),
+        (State::Waiting, "pending: behind a row of its key that waits for another attempt"),
+        None,
+        Some("outbox-router dead-letters list --waiting"),
+    );
+}
+
+#[test]
+fn what_is_marked_as_published_and_not_there_is_judged_as_what_a_slot_has_confirmed() {
+    let keeps = Retention::default;
+    let compacted = || Retention { is_compacted: true, ..keeps() };
+    for (topic, expected, words) in [
+        (topic(0, Left::AsOld, keeps()), State::Missing, "it is marked as published, and t does"),
+        (topic(3, Left::Younger, keeps()), State::Expired, "has deleted its records"),
+        (topic(0, Left::AllYounger, keeps()), State::BeforeTopic, "it is marked as published, and"),
+        (topic(0, Left::AsOld, compacted()), State::Expired, "marked as published; t is compacted"),
+    ] {
+        let event = Event { topic: Some(topic), ..polled(RowState::Published, 0, None) };
+        let verdict = judge(&event, None, "");
+        assert_eq!(verdict.state, expected, "{}", verdict.reason);
+        assert!(verdict.reason.contains(words), "{}", verdict.reason);
+        assert!(!verdict.reason.contains("slot"), "{}", verdict.reason);
+    }
+    let unread = Event { ending: Some(Ending::TimeUp), ..polled(RowState::Published, 0, None) };
+    assert_eq!(judge(&unread, None, "").state, State::Unknown);
+    let dropped = polled(RowState::Published, 5, Some("dropped by ann as router: not needed"));
+    let reason = "given up, and marked as published: dropped by ann as router: not needed";
+    expect(&dropped, (State::Dropped, reason), None, None);
+}
+
+#[test]
+fn marks_that_say_nothing_leave_the_state_unknown() {
+    let state = |mark| judge(&Event { mark: Some(mark), ..event(1) }, None, "").state;
+    assert_eq!(state(Mark::Gone), State::Unknown);
+    assert_eq!(state(Mark::Nameless), State::Unknown);
+    assert_eq!(judge(&polled(RowState::Other, 0, None), None, "").state, State::Unknown);
+    let failure = Failure::new(Code::Polling, "public.t cannot be polled: no key");
+    let mark = Some(Mark::Unreadable(Box::new(failure)));
+    let verdict = judge(&Event { mark, ..event(1) }, None, "");
+    assert_eq!((verdict.state, verdict.code.as_deref()), (State::Unknown, Some("P041")));
+}
+
+#[test]
+fn a_record_that_may_be_of_another_table_is_not_said_to_be_of_the_named_one() {
+    let table = |name: &str| TableName { schema: "public".to_owned(), name: name.to_owned() };
+    let found = FoundRecord {
+        topic: TopicName::new("t").unwrap(),
+        partition: 0,
+        offset: 29,
+        timestamp_ms: 1,
+        key: None,
+    };
+    let of = |id: &str, others: Vec<TableName>| {
+        let (id, found) = (id.to_owned(), Some(found.clone()));
+        judge(&Event { id, found, asked: Some(table("d")), others, ..Event::default() }, None, "")
+    };
+    let alone = of("5", Vec::new());
+    let reason = "public.d does not have its row any more; at offset 29 of t-0";
+    assert_eq!((alone.state, alone.reason.as_str()), (State::Deleted, reason));
+    let shared = of("5", vec![table("c")]);
+    assert_eq!(shared.state, State::Unknown);
+    assert!(shared.reason.contains("at offset 29 of t-0, and may be of another table"));
+    assert_eq!(shared.hint.as_deref(), Some("outbox-router where 5 --table public.c"));
+    let unique = of("0198c3f2-7d1a-7c3e-8b4f-000000000001", vec![table("c")]);
+    assert_eq!(unique.state, State::Deleted, "no other row has this id");
+    let nowhere = Event { asked: Some(table("d")), ..Event::default() };
+    let reason = judge(&nowhere, None, "since then").reason;
+    assert!(reason.starts_with("public.d does not have such a row, and no topic"), "{reason}");
 }
 
 #[test]

@@ -49,7 +49,9 @@ fn word<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
         (PollState::Blocked, None) => (Word::Blocked, "nothing is acknowledged".to_owned(), None),
         // It tries again by itself, for as long as it takes.
         (PollState::Starting, Some(reason)) => of(Word::Blocked, reason),
-        (PollState::Standby, _) => standby(facts),
+        // Nobody polls: the tables are being handed over.
+        (PollState::Standby, Some(reason)) => of(Word::Blocked, reason),
+        (PollState::Standby, None) => standby(facts),
         _ if facts.still >= STALLED_AFTER => (Word::Stalled, stalled(facts), None),
         (PollState::Starting, None) => (Word::CatchingUp, "the worker connects".to_owned(), None),
         (PollState::Draining, _) => {

@@ -219,8 +219,13 @@ fn a_table_that_cannot_be_counted_is_told_while_rows_flow() {
     let mut world = World::new();
     let denied = Failure::of(Case::PermissionDenied, "role r may not read public.outbox");
     let name = world.survey.tables[0].name.clone();
-    let uncounted =
-        SurveyedTable { name, figures: Err(denied), size: None, holders: Ok(Vec::new()) };
+    let uncounted = SurveyedTable {
+        name,
+        figures: Err(denied),
+        size: None,
+        holders: Ok(Vec::new()),
+        handed: None,
+    };
     world.survey.tables = vec![uncounted];
     let verdict = world.verdict();
     assert_eq!(verdict.word, Word::Ok);

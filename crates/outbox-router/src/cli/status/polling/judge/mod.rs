@@ -44,7 +44,9 @@ pub(super) fn judge(reading: &PollingReading, config: &Config) -> Judged {
     let tables = reading.tables.as_deref().unwrap_or_default();
     for table in tables {
         match live(table).as_slice() {
-            [] if table.holders.is_ok() => findings.push(nobody(table)),
+            [] if table.holders.is_ok() && table.handed.is_none() => {
+                findings.push(nobody(table));
+            }
             [] => {}
             live => unanswered = unanswered.or_else(|| Some(silence(reading, table, live, config))),
         }
@@ -65,7 +67,10 @@ fn failures(reading: &PollingReading) -> Vec<&Failure> {
         Err(failure) => vec![failure],
         Ok(tables) => tables
             .iter()
-            .flat_map(|table| [table.figures.as_ref().err(), table.holders.as_ref().err()])
+            .flat_map(|table| {
+                let unread = [table.figures.as_ref().err(), table.holders.as_ref().err()];
+                unread.into_iter().chain([table.handed.as_ref()])
+            })
             .flatten()
             .collect(),
     }

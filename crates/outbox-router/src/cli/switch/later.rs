@@ -1,0 +1,61 @@
+//! Pending rows that are not to be sent yet: their time has not come, or another program has taken
+//! them. A switch to the stream waits for those that are older than the slot.
+
+use std::time::Duration;
+
+use relay::{Case, Failure, Name};
+
+use super::Switching;
+use crate::{cli::TaskError, polling::sql::PolledTable};
+
+/// Such rows of a table.
+struct Later {
+    rows: i64,
+    /// When the last of them may be sent, and in how many seconds.
+    at: Option<String>,
+    seconds: Option<f64>,
+}
+
+impl Switching<'_> {
+    /// # Errors
+    /// Rows are not to be sent within this time (P043).
+    pub(super) async fn refuse_later(
+        &self,
+        tables: &[PolledTable],
+        within: Duration,
+    ) -> Result<(), TaskError> {
+        for table in tables {
+            let later = self.later(&table.pending_later()).await?;
+            if let (Some(at), Some(seconds)) = (&later.at, later.seconds)
+                && seconds > within.as_secs_f64()
+            {
+                let Later { rows, .. } = later;
+                let what = format!(
+                    "{rows} pending rows of {} are not to be sent yet, the last not before {at}",
+                    table.name()
+                );
+                let failure = Failure::of(Case::SwitchLater, what);
+                return Err(failure.naming(Name::Table, table.name()).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// What of the rows that are older than the slot is waited for, as the end of a sentence.
+    pub(super) async fn says_later(&self, tables: &[PolledTable]) -> Result<String, TaskError> {
+        let mut said = String::new();
+        for table in tables {
+            let later = self.later(&table.switched_later()).await?;
+            if let Some(at) = later.at {
+                let (rows, name) = (later.rows, table.name());
+                said.push_str(&format!("; {rows} of {name} are not to be sent before {at}"));
+            }
+        }
+        Ok(said)
+    }
+
+    async fn later(&self, query: &str) -> Result<Later, TaskError> {
+        let row = self.books.query_one(query, &[]).await?;
+        Ok(Later { rows: row.try_get(0)?, at: row.try_get(1)?, seconds: row.try_get(2)? })
+    }
+}

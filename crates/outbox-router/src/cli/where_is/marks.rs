@@ -1,0 +1,63 @@
+//! What polled rows' own marks say, of those whose records were not found.
+
+use relay::{Code, Failure};
+use tokio_postgres::Client;
+
+use super::{
+    evidence::{Event, Mark},
+    verdict::needs_topic,
+};
+use crate::{
+    cli::{TaskError, connect, polled_tables},
+    config::Config,
+    polling::sql::{PolledTable, row_marks},
+};
+
+/// Reads them.
+///
+/// # Errors
+/// PostgreSQL does not answer.
+pub(super) async fn read(
+    client: &Client,
+    config: &Config,
+    events: &mut [Event],
+) -> Result<(), TaskError> {
+    let settings = polled_tables::settings(config);
+    for table in config.polled_tables() {
+        let is_sought = |event: &&mut Event| {
+            let is_of_table = event.table.as_ref() == Some(&table.outbox.name);
+            is_of_table && event.row.is_some() && needs_topic(event)
+        };
+        let mut sought = events.iter_mut().filter(is_sought).peekable();
+        if sought.peek().is_none() {
+            continue;
+        }
+        let described = PolledTable::read(client, &table, &settings).await;
+        for event in sought {
+            let mark = match &described {
+                Ok(table) => mark(client, table, event).await,
+                Err(failure) => Err(failure.clone()),
+            };
+            event.mark = Some(mark.or_else(unreadable)?);
+        }
+    }
+    Ok(())
+}
+
+async fn mark(client: &Client, table: &PolledTable, event: &Event) -> Result<Mark, Failure> {
+    let Some(row) = event.row.as_ref().filter(|_| !event.id.is_empty()) else {
+        return Ok(Mark::Nameless);
+    };
+    let marks = row_marks(client, table, &event.id, row.xmin).await?;
+    Ok(marks.map_or(Mark::Gone, Mark::Row))
+}
+
+/// That the table or this role does not fit is an answer about the row; that nobody answers is
+/// none.
+fn unreadable(failure: Failure) -> Result<Mark, TaskError> {
+    let failure = connect::denied(failure);
+    if failure.code == Code::ServerUnreachable {
+        return Err(failure.into());
+    }
+    Ok(Mark::Unreadable(Box::new(failure)))
+}

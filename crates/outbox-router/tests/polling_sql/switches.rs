@@ -1,0 +1,71 @@
+//! The switch names rows by the texts that the stream shows of their keys.
+
+use outbox_router::polling::sql::{
+    setup::Deletes,
+    switch::{UNDELIVERED, begin_snapshot, note_undelivered},
+};
+
+use crate::fixture::{Fixture, TABLE, default_table, first_value, polling};
+
+/// Types, and a value of each.
+const KEYS: &[(&str, &str)] = &[
+    ("char(10)", "'a1'"),
+    ("\"char\"", "'x'"),
+    ("name", "'n'"),
+    ("boolean", "true"),
+    ("inet", "'10.0.0.1'"),
+    ("cidr", "'10.0.0.0/8'"),
+    ("macaddr", "'08:00:2b:01:02:03'"),
+    ("date", "'2026-11-27'"),
+    ("timestamptz", "'2026-11-27 10:00:00.123456+02'"),
+    ("timestamp", "'2026-11-27 10:00:00'"),
+    ("interval", "'1 day 2 hours'"),
+    ("uuid", "'6b2f4a5e-0000-4000-8000-000000000001'"),
+    ("numeric(10,3)", "7.1"),
+    ("float8", "0.1"),
+    ("bytea", "'\\x00ff'"),
+    ("varchar(4)", "'ab'"),
+    ("bit(3)", "'101'"),
+];
+
+/// A row of the slot that is not delivered must not be marked, whatever the type of its key.
+#[tokio::test]
+async fn a_row_that_the_slot_still_has_is_not_declared_delivered() {
+    let fixture = Fixture::new(&default_table("")).await;
+    for (sql_type, value) in KEYS {
+        fixture
+            .run(&format!(
+                "drop table outbox; create table outbox (id {sql_type} primary key, \
+                 aggregate_type text not null, aggregate_id text not null, event_type text, \
+                 payload jsonb, created_at timestamptz default now(), published_at timestamptz); \
+                 insert into outbox (id, aggregate_type, aggregate_id) \
+                 values ({value}, 'order', 'k')"
+            ))
+            .await;
+        fixture.grant(Deletes::No).await;
+        let worker = fixture.worker(polling()).await;
+        let table = worker.database.table(TABLE).unwrap();
+        let session = fixture.session().await;
+        session.batch_execute(&begin_snapshot(None)).await.unwrap();
+        session.batch_execute(UNDELIVERED).await.unwrap();
+        // As text, a value is what its output function writes, which is what pgoutput sends.
+        let shown = first_value(&session, "select id from public.outbox").await;
+        let fetch = "fetch 10 from outbox_router_delivered";
+        session.batch_execute(&table.declare_delivered()).await.unwrap();
+        assert_ne!(count(&session, fetch).await, 0, "{sql_type}: without a note it is delivered");
+        session.batch_execute("close outbox_router_delivered").await.unwrap();
+        let ids = [vec![shown]];
+        let note = note_undelivered(table, ids.iter().map(Vec::as_slice));
+        session.batch_execute(&note).await.unwrap();
+        session.batch_execute(&table.declare_delivered()).await.unwrap();
+        assert_eq!(count(&session, fetch).await, 0, "{sql_type}: {ids:?}");
+    }
+}
+
+async fn count(session: &testbed::postgres::DatabaseSession, sql: &str) -> usize {
+    let messages = session.simple_query(sql).await.unwrap();
+    let is_row = |message: &&tokio_postgres::SimpleQueryMessage| {
+        matches!(message, tokio_postgres::SimpleQueryMessage::Row(_))
+    };
+    messages.iter().filter(is_row).count()
+}
