@@ -60,8 +60,8 @@ pub(super) fn create_time_index(outbox: &OutboxTable) -> Option<String> {
 }
 
 /// The columns of a table of the router's own preset or of Debezium's, without one of its time;
-/// `None` for another preset. The type of the id may bring a key with it. A table that is polled has its
-/// marks, and a number by which its rows are in order.
+/// `None` for another preset. The type of the id may bring a key with it. A table that is polled
+/// has its marks, and a number by which its rows are in order.
 pub(super) fn own_columns(
     outbox: &OutboxTable,
     id: &str,

@@ -9,9 +9,9 @@
 //! `words` (by which columns a row is pending), `conditions` (the same as SQL), `key`, `order`,
 //! `filter`, `table` (all of it together), `fetch` and `rows` (reading), `settle` and `fence`
 //! (marking), [`Database`] (the connection), `lease`, `listen`, `survey`, `holders`, [`setup`],
-//! `indexes`, [`switch`]; for people: `stuck` and `decisions` (rows that are not delivered, and what
-//! is decided about them), `row_marks` (one row); `removal` and `measure` (rows that nobody needs
-//! any more), `upkeep` (what `doctor` asks for).
+//! `indexes`, [`switch`]; for people: `stuck` and `decisions` (rows that are not delivered, and
+//! what is decided about them), `row_marks` (one row); `removal` and `measure` (rows that nobody
+//! needs any more), `upkeep` (what `doctor` asks for).
 
 mod conditions;
 mod connection;
