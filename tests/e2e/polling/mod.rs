@@ -9,6 +9,7 @@ mod retries;
 mod service;
 mod switch;
 mod tap;
+mod where_is;
 mod workers;
 
 use std::time::Duration;
