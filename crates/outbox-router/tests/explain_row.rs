@@ -89,7 +89,8 @@ async fn people_see_the_record_and_the_rule_behind_each_part() {
         partition  4 of 6: the key's murmur2 hash 417700972 mod 6\n\
         key        42 (2 bytes), from column aggregate_id\n\
         value      14 bytes, from column payload\n\
-        timestamp  the transaction's commit time\n\
+        timestamp  the transaction's commit time; of a row that is polled the time that its table \
+        gives, else that of its reading\n\
         headers    id: 0198  (format, column id)\n           \
         type: Placed  (format, column event_type)\n           \
         tenant: acme  (member of column headers)\n";

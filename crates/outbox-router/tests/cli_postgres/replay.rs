@@ -129,7 +129,7 @@ async fn a_person_is_shown_what_is_sent_where_and_is_asked() {
 note: no row has the id {}
 
 Consumers get these records again, behind everything that they have got since. The rows stay as they
-are, and the stream goes on as before.
+are, and the router goes on as before.
 type outbox_router, the slot's name, to send them: ",
         id(77)
     );

@@ -57,7 +57,11 @@ fn produced_text(explained: &Explained, produced: &Produced, out: Out<'_>) -> io
         None => writeln!(out, "value      null (a tombstone), from {}", produced.value_source)?,
     }
     match &produced.time {
-        TimeSource::Commit => writeln!(out, "timestamp  the transaction's commit time")?,
+        TimeSource::Commit => writeln!(
+            out,
+            "timestamp  the transaction's commit time; of a row that is polled the time that its \
+             table gives, else that of its reading"
+        )?,
         TimeSource::Now => writeln!(out, "timestamp  when it is produced")?,
         TimeSource::Column(millis, column) => {
             let at = utc(PgTimestamp::from_unix_micros(millis.saturating_mul(1_000)));

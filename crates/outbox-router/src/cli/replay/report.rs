@@ -61,7 +61,7 @@ pub(super) struct Outcome {
 
 const CONSEQUENCE: &str = "\
 Consumers get these records again, behind everything that they have got since. The rows stay as they
-are, and the stream goes on as before.";
+are, and the router goes on as before.";
 
 impl Plan {
     pub(super) fn show(&self, args: &ReplayArgs, out: Out<'_>) -> io::Result<()> {
