@@ -235,6 +235,10 @@ mod tests {
                 .contains("\"aggregatetype\" varchar(255) not null")
         );
         assert!(!create_table(&outbox, SourceKind::Stream).contains("created_at"));
+        let polled = create_table(&outbox, SourceKind::Polling);
+        for column in ["\"seq\" bigint generated", "\"published_at\" timest", "\"abandoned_at\" "] {
+            assert!(polled.contains(column), "{polled}");
+        }
     }
 
     #[test]
