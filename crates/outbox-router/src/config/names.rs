@@ -143,7 +143,7 @@ fn part(text: &str) -> Result<(String, &str), Rejection> {
 }
 
 /// The name up to the closing quote, and what follows; a doubled quote stands for one.
-fn unquote(quoted: &str) -> Option<(String, &str)> {
+pub(super) fn unquote(quoted: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut rest = quoted;
     loop {

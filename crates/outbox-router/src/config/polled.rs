@@ -11,7 +11,7 @@ use super::{
     entry::KeyEntry,
     error::{ConfigCode, ConfigError, Rejection},
     kinds::{Kind, Named, choice, group, optional_text, optional_texts},
-    names::identifier,
+    names::{identifier, unquote},
     places::Places,
     print::Lines,
     read::{Problems, Section},
@@ -171,23 +171,6 @@ fn parse_order(text: &str) -> Result<OrderColumn, Rejection> {
         _ => return Err(malformed()),
     };
     Ok(OrderColumn { name, direction, nulls })
-}
-
-/// The name up to the closing quote, and what follows; a doubled quote stands for one.
-fn unquote(quoted: &str) -> Option<(String, &str)> {
-    let mut name = String::new();
-    let mut rest = quoted;
-    loop {
-        let (before, after) = rest.split_once('"')?;
-        name.push_str(before);
-        match after.strip_prefix('"') {
-            Some(after) => {
-                name.push('"');
-                rest = after;
-            }
-            None => return Some((name, after)),
-        }
-    }
 }
 
 /// Writes the column as [`parse_order`] reads it.

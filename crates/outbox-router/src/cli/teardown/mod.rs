@@ -17,18 +17,20 @@ use relay::{Case, Failure, Name};
 use tokio_postgres::{Client, Row};
 
 use super::{
-    Audience, Confirmation, Exit, SqlMode, TaskError, TeardownArgs, Terminal,
+    Confirmation, Exit, SqlMode, TaskError, TeardownArgs, Terminal,
     connect::{Access, with_connection},
     open_events::{AllOpen, OpenEvents},
     sql,
 };
 use crate::config::{Config, SourceKind};
 pub(super) use backlog::Backlog;
+use confirmed::is_confirmed;
 use exists::{PUBLICATION, exists};
 use role::{drop_role, print_role};
 use witness::{Dropped, Retiring};
 
 mod backlog;
+mod confirmed;
 mod exists;
 mod polled;
 mod role;
@@ -112,7 +114,12 @@ async fn apply(
     match args.confirmation {
         Confirmation::Yes => {}
         Confirmation::Ask => {
-            if !is_confirmed(found.as_ref(), (slot, publication), terminal)? {
+            let question = if found.is_some() {
+                format!("what it has not delivered will be lost; type {slot} to drop it: ")
+            } else {
+                format!("there is no slot; type {slot}, its name, to drop {publication}: ")
+            };
+            if !is_confirmed(slot, &question, terminal)? {
                 return Ok(None);
             }
             // A person may take an hour, and rows may be written meanwhile.
@@ -150,27 +157,6 @@ async fn apply(
         drop_role(client, role, terminal).await?;
     }
     Ok(Some((backlog.map_or(Dropped::Before, Dropped::Now), held)))
-}
-
-/// Asks for the slot's name.
-fn is_confirmed(
-    found: Option<&Row>,
-    (slot, publication): (&str, &str),
-    terminal: &mut Terminal<'_>,
-) -> Result<bool, TaskError> {
-    let question = if found.is_some() {
-        format!("what it has not delivered will be lost; type {slot} to drop it: ")
-    } else {
-        format!("there is no slot; type {slot}, its name, to drop {publication}: ")
-    };
-    if terminal.confirms(slot, &question)? {
-        return Ok(true);
-    }
-    writeln!(terminal.err, "nothing was dropped")?;
-    if terminal.audience == Audience::Machine {
-        writeln!(terminal.err, "  hint: outbox-router teardown --apply --yes asks nobody")?;
-    }
-    Ok(false)
 }
 
 const SLOT: &str = "\

@@ -7,12 +7,13 @@ use relay::TableName;
 use tokio_postgres::Client;
 
 use super::{
+    confirmed::is_confirmed,
     exists::{PUBLICATION, exists},
     role::{drop_role, print_role},
 };
 use crate::{
     cli::{
-        Audience, Confirmation, Exit, SqlMode, TaskError, TeardownArgs, Terminal,
+        Confirmation, Exit, SqlMode, TaskError, TeardownArgs, Terminal,
         connect::{Access, with_connection},
         sql,
     },
@@ -88,11 +89,7 @@ async fn apply(
             "pending rows stay, and nobody delivers them any more; type {name}, the \
              configuration's name, to go on: "
         );
-        if !terminal.confirms(name, &question)? {
-            writeln!(terminal.err, "nothing was dropped")?;
-            if terminal.audience == Audience::Machine {
-                writeln!(terminal.err, "  hint: outbox-router teardown --apply --yes asks nobody")?;
-            }
+        if !is_confirmed(name, &question, terminal)? {
             return Ok(Exit::Failure);
         }
     }

@@ -66,15 +66,15 @@ pub(super) async fn shares(client: &Client, table: &TableName) -> Result<Shares,
 }
 
 fn statement(table: &TableName) -> String {
+    let relation = format!("to_regclass({})", literal(&quote_table(table)));
     format!(
         "{}select l.holder, coalesce(max(w.name), ''), count(*), \
          extract(epoch from max(l.expires_at) - clock_timestamp()) \
          from outbox_router.lease l \
          left join outbox_router.worker w on w.relation = l.relation and w.holder = l.holder \
-         where l.relation = to_regclass({}) and l.holder is not null \
+         where l.relation = {relation} and l.holder is not null \
          group by l.holder order by count(*) desc, l.holder; {}{COMMIT}",
         begin(Access::ReadOnly, Ways::Any),
-        literal(&quote_table(table)),
-        switch::state_of(&quote_table(table)),
+        switch::state_sql(&relation),
     )
 }

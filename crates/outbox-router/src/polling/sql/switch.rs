@@ -8,6 +8,8 @@
 //! `outbox_router.switch_row` names the rows that the snapshot of the slot sees: these are still
 //! polled, and the others come in the stream.
 
+use std::fmt;
+
 use relay::{Code, Failure, Name, TableName};
 use tokio_postgres::SimpleQueryRow;
 use uuid::Uuid;
@@ -60,20 +62,11 @@ pub(super) enum Closed {
     ByAnother,
 }
 
-/// Reads the row of a table, if it has one.
-pub(super) fn state_sql(oid: u32) -> String {
+/// Reads the row of a table, if it has one; `relation` is its number, as SQL.
+pub(super) fn state_sql(relation: impl fmt::Display) -> String {
     format!(
         "select s.state, s.holder::text, s.\"by\", s.since::text \
-         from outbox_router.switch s where s.relation = {oid}"
-    )
-}
-
-/// The same of a table that may not exist.
-pub(super) fn state_of(quoted: &str) -> String {
-    format!(
-        "select s.state, s.holder::text, s.\"by\", s.since::text \
-         from outbox_router.switch s where s.relation = to_regclass({})",
-        literal(quoted)
+         from outbox_router.switch s where s.relation = {relation}"
     )
 }
 
