@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use relay::polling::{LeaseRequest, SettleRequest, Settled, ShardSet, Written};
+use relay::polling::{LeaseRequest, RowOutcome, SettleRequest, Settled, ShardSet, Written};
 use uuid::Uuid;
 
-use crate::fixture::{Fixture, Worker, default_table, nothing, polling};
+use crate::fixture::{Fixture, Worker, default_table, failed, nothing, polling};
 
 const SHORT: Duration = Duration::from_secs(1);
 const PENDING: &str = "select count(*) from outbox where published_at is null";
@@ -76,4 +76,33 @@ async fn shards_are_not_taken_from_a_worker_that_marks_at_this_moment() {
 async fn worker_id(fixture: &Fixture) -> Uuid {
     let holder = "select holder from outbox_router.lease where holder is not null limit 1";
     fixture.value(holder).await.parse().unwrap()
+}
+
+/// A person gives a row the key that it lacked, while it counts as failed: by its new key it may be
+/// another worker's, who delivers it.
+#[tokio::test]
+async fn a_row_whose_key_has_become_one_of_another_shard_does_not_count_as_failed() {
+    let marks = ", published_at timestamptz, attempts int not null default 0, \
+                 available_at timestamptz, abandoned_at timestamptz";
+    let fixture = Fixture::new(&default_table(marks)).await;
+    fixture.run("insert into outbox (aggregate_id) values (null)").await;
+    let mut worker = fixture.worker(polling()).await;
+    assert_eq!(all(&fixture, worker.id, SHORT).await, 64);
+    // The first byte of SHA-256 of '' is 0xe3, and that of 'a' is 0xca.
+    let [without_key, of_a]: [ShardSet; 2] =
+        [0xe3 & 63, 0xca & 63].map(|one| ShardSet::NONE.with(one));
+    let row = worker.fetch(1).await.rows.remove(0);
+    fixture.run("update outbox set aggregate_id = 'a'").await;
+    let seen = "select format('%s %s %s', attempts, available_at is null, abandoned_at is null) \
+                from outbox";
+    for (outcome, shards, expected) in [
+        (RowOutcome::Retry(SHORT), without_key, "0 t t"),
+        (RowOutcome::Abandon, without_key, "0 t t"),
+        (RowOutcome::Retry(SHORT), of_a, "1 f t"),
+        (RowOutcome::Abandon, of_a, "1 f f"),
+    ] {
+        let failed = vec![failed(&row, 1, outcome)];
+        worker.settle(SettleRequest { shards, failed, ..nothing() }).await;
+        assert_eq!(fixture.value(seen).await, expected, "{outcome:?} {shards}");
+    }
 }

@@ -197,7 +197,8 @@ impl PolledTables {
             }
         }
         for failed in request.failed.iter().filter(|_| is_written) {
-            let Some(row) = self.own_row(&failed.id, process) else { continue };
+            let is_ours = |row: &&mut Row| request.shards.contains(row.shard());
+            let Some(row) = self.own_row(&failed.id, process).filter(is_ours) else { continue };
             row.attempts = failed.attempts;
             row.state = match failed.outcome {
                 RowOutcome::Abandon => RowState::Abandoned,

@@ -5,11 +5,11 @@
 
 use std::fmt::Write as _;
 
-use relay::polling::{Claimed, FetchRequest, PassedOver, RowKey, ShardSet};
+use relay::polling::{Claimed, FetchRequest, PassedOver, RowKey};
 
 use super::{
     conditions::{and, interval},
-    key::never_null,
+    key::{ShardOf, never_null},
     literals::{list, literal},
     order::suffix,
     settings::RowScope,
@@ -29,7 +29,7 @@ pub(super) struct FetchText {
     order: String,
     tail: String,
     key: String,
-    shard: String,
+    shard: ShardOf,
     identity: Identity,
     pub(super) claimed: Claimed,
 }
@@ -97,10 +97,9 @@ impl FetchText {
         let Self { head, order, tail, key, shard, identity, .. } = self;
         let mut sql = String::with_capacity(head.len() + order.len() + tail.len() + 300);
         sql.push_str(head);
-        if request.shards != ShardSet::ALL {
-            let shards: Vec<String> = request.shards.iter().map(|it| it.to_string()).collect();
+        if let Some(among) = shard.among(request.shards) {
             // Writing into a String cannot fail.
-            write!(sql, " and ({shard}) in ({})", shards.join(", ")).unwrap_or_default();
+            write!(sql, " and {among}").unwrap_or_default();
         }
         match &request.passed_over {
             PassedOver::Keys(keys) if !keys.is_empty() => {
@@ -234,7 +233,7 @@ fn claim(table: &PolledTable) -> String {
 
 #[cfg(test)]
 mod tests {
-    use relay::polling::{RowId, TableIndex};
+    use relay::polling::{RowId, ShardSet, TableIndex};
 
     use super::{super::table::samples, *};
 

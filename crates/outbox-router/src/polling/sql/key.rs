@@ -4,7 +4,7 @@
 //! It is not the record's key. Two rows with one record key have one key here, which is all that
 //! the order needs; the reverse is not always true, because SQL writes some values in another way.
 
-use relay::{Failure, JsonPointer, TableName, Template, TemplatePart};
+use relay::{Failure, JsonPointer, TableName, Template, TemplatePart, polling::ShardSet};
 use tokio_postgres::types::Type;
 
 use super::{
@@ -95,9 +95,21 @@ impl Key {
     }
 
     /// The shard of a row's key.
-    pub(super) fn shard(&self, alias: &str) -> String {
+    pub(super) fn shard(&self, alias: &str) -> ShardOf {
         let key = self.sql(alias);
-        format!("get_byte(sha256(convert_to(coalesce({key}, ''), 'UTF8')), 0) & 63")
+        ShardOf(format!("get_byte(sha256(convert_to(coalesce({key}, ''), 'UTF8')), 0) & 63"))
+    }
+}
+
+/// See [`Key::shard`].
+#[derive(Debug, Clone)]
+pub(super) struct ShardOf(String);
+
+impl ShardOf {
+    /// The condition that it is one of these; `None` where these are all there are.
+    pub(super) fn among(&self, shards: ShardSet) -> Option<String> {
+        let numbers: Vec<String> = shards.iter().map(|shard| shard.to_string()).collect();
+        (shards != ShardSet::ALL).then(|| format!("({}) in ({})", self.0, numbers.join(", ")))
     }
 }
 

@@ -2,7 +2,9 @@
 //! in one statement; a row that somebody else has marked or taken meanwhile stays as it is.
 //!
 //! What became of rows is written only while this worker has their shards (`fence`); what it gives
-//! back, it gives back in any case.
+//! back, it gives back in any case. A row whose key has become one of another shard since it was
+//! read belongs to another worker, so it does not count as failed: that worker may be delivering
+//! it.
 
 use relay::{
     Failure,
@@ -13,6 +15,7 @@ use super::{
     conditions::and,
     failure::unfit,
     fence::Fence,
+    key::ShardOf,
     literals::{array, literal, numbers},
     marks::{Decides, FlagForm},
     table::PolledTable,
@@ -28,6 +31,7 @@ pub(super) struct SettleText {
     retried: Change,
     abandoned: Change,
     released: Change,
+    shard: ShardOf,
     types: Vec<String>,
     error: usize,
     encoding: Encoding,
@@ -67,6 +71,7 @@ impl SettleText {
             retried: of(retried(table), ", a, e, d"),
             abandoned: of(abandoned(table), ", a, e"),
             released: of(released(table), ""),
+            shard: table.key.shard("t"),
             types: table.identity.iter().map(|column| column.sql_type.clone()).collect(),
             error: table.marks.last_error.as_ref().map_or(0, |error| error.max),
             encoding: match table.facts.encoding.as_str() {
@@ -100,14 +105,19 @@ impl SettleText {
         let ids = |rows: &[RowId]| self.ids(rows.iter());
         statements.extend(self.published.sql(&request.published, ids));
         let published = (!statements.is_empty()).then_some(Fence::STATEMENTS);
-        statements.extend(self.retried.sql(&retried, |rows| {
+        // As with the fence: of a request without shards nothing has to be held.
+        let is_ours = (!request.shards.is_empty()).then(|| self.shard.among(request.shards));
+        let is_ours = is_ours.flatten().map(|ours| format!(" and {ours}")).unwrap_or_default();
+        let failures = self.retried.sql(&retried, |rows| {
             let delays = rows.iter().map(|row| match row.outcome {
                 RowOutcome::Retry(after) => after.as_secs_f64(),
                 RowOutcome::Abandon => 0.0,
             });
             format!("{}, {}::float8[]", self.failed(rows), numbers(delays))
-        }));
-        statements.extend(self.abandoned.sql(&abandoned, |rows| self.failed(rows)));
+        });
+        let failures =
+            failures.into_iter().chain(self.abandoned.sql(&abandoned, |rows| self.failed(rows)));
+        statements.extend(failures.map(|failure| failure + &is_ours));
         statements.iter_mut().for_each(|statement| *statement += &format!(" and {held}"));
         statements.extend(self.released.sql(&request.released, ids));
         if statements.is_empty() {

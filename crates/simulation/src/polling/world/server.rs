@@ -184,7 +184,7 @@ impl PollingWorld {
                 let is_held = |shard| leases.holder(request.table.0, shard) == Some(process);
                 let has_all = request.shards.iter().all(is_held);
                 let written = if has_all { Written::Yes } else { Written::NotOurs };
-                self.checker.interrupted(request, written);
+                self.checker.interrupted(process, request, written);
                 let settled = self.tables.settle(request, process, written, self.at);
                 self.trace(|| format!("{process} marks {request:?}"));
                 (StatementAnswer::Settled(Ok(settled)), has_rows)

@@ -24,10 +24,12 @@ pub struct PollingChecker {
     claimed: Claimed,
     /// The most rows that one interruption may repeat.
     batch: usize,
-    /// Of each row, the producer that it was handed to last.
-    handed_to: BTreeMap<usize, u64>,
-    /// The rows of each producer that were handed over again after it.
-    repeated: BTreeMap<u64, BTreeSet<usize>>,
+    /// Of each row, when it was handed over last.
+    handed_to: BTreeMap<usize, Stretch>,
+    /// The rows of each stretch that were handed over again after it.
+    repeated: BTreeMap<Stretch, BTreeSet<usize>>,
+    /// How often marks of a process were not written, since another one had a lease of its.
+    leases_lost: BTreeMap<u64, u64>,
     /// Of each row that is stored, how often.
     stored: BTreeMap<usize, u64>,
     violation: Option<Violation>,
@@ -44,6 +46,14 @@ pub struct Handing {
     pub producer: u64,
 }
 
+/// What one interruption may repeat rows of: the time of a producer between two losses of a lease
+/// of its process, since a producer outlives them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Stretch {
+    producer: u64,
+    leases_lost: u64,
+}
+
 impl PollingChecker {
     /// Nothing has happened yet.
     pub fn new(plan: &PollingPlan) -> Self {
@@ -53,6 +63,7 @@ impl PollingChecker {
             batch: plan.batch,
             handed_to: BTreeMap::new(),
             repeated: BTreeMap::new(),
+            leases_lost: BTreeMap::new(),
             stored: BTreeMap::new(),
             violation: None,
             duplicates: 0,
@@ -96,14 +107,16 @@ impl PollingChecker {
             });
         }
         if let Some(before) = self.predecessor_missing(number, tables, |earlier| {
-            self.handed_to.get(&earlier) == Some(&by.producer)
+            self.handed_to.get(&earlier).is_some_and(|to| to.producer == by.producer)
         }) {
             self.report(Invariant::W3Order, || {
                 format!("row {number} is produced, and row {before} of its key was not")
             });
         }
-        let Some(former) = self.handed_to.insert(number, by.producer) else { return };
-        if former == by.producer {
+        let leases_lost = self.leases_lost.get(&by.process).copied().unwrap_or_default();
+        let now = Stretch { producer: by.producer, leases_lost };
+        let Some(former) = self.handed_to.insert(number, now) else { return };
+        if former.producer == by.producer {
             return self.report(Invariant::W5Duplicates, || {
                 format!("row {number} is produced twice without an interruption")
             });
@@ -116,7 +129,8 @@ impl PollingChecker {
         let most = self.batch + if self.hold == HoldKeys::No { poisoned } else { 0 };
         if repeated > most {
             self.report(Invariant::W5Duplicates, || {
-                format!("{repeated} rows of producer {former} are repeated, and a batch has {most}")
+                let Stretch { producer, .. } = former;
+                format!("{repeated} rows of producer {producer} are repeated, a batch has {most}")
             });
         }
     }
@@ -146,8 +160,9 @@ impl PollingChecker {
     }
 
     /// Rows of which another worker has a shard by now are not marked, so they come again.
-    pub fn interrupted(&mut self, request: &SettleRequest, written: Written) {
+    pub fn interrupted(&mut self, process: u64, request: &SettleRequest, written: Written) {
         if written == Written::NotOurs {
+            *self.leases_lost.entry(process).or_default() += 1;
             for id in &request.published {
                 self.handed_to.remove(&PolledTables::number(id));
             }
@@ -306,3 +321,6 @@ impl PollingChecker {
         (0..number).filter(|other| before(&rows[*other])).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;
