@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use relay::{TableName, source::Catalog};
 use tokio_postgres::{Client, Error};
 
+use crate::postgres::table_size_sql;
+
 /// The size of an outbox table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSize {
@@ -25,18 +27,6 @@ pub struct TableSize {
 const BEGIN: &str = "\
     begin read only; set local lock_timeout = '200ms'; set local statement_timeout = '1s'; \
     set local jit = off";
-
-const SIZES: &str = "\
-    select t.oid, \
-      coalesce(sum(case when s.n_live_tup > 0 then s.n_live_tup \
-        else greatest(c.reltuples, 0) end), 0)::int8 as rows, \
-      coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8 as bytes \
-    from unnest($1::oid[]) t (oid) \
-    cross join lateral ( \
-      select relid::oid as oid from pg_partition_tree(t.oid) where isleaf union select t.oid) r \
-    join pg_class c on c.oid = r.oid and c.relkind = 'r' \
-    left join pg_stat_all_tables s on s.relid = c.oid \
-    group by 1";
 
 /// Reads the sizes of the tables of `catalog`; `None` where PostgreSQL did not say.
 pub(super) async fn sizes(client: &Client, catalog: &Catalog) -> Option<Vec<TableSize>> {
@@ -55,12 +45,17 @@ async fn read(client: &Client, catalog: &Catalog) -> Result<Vec<TableSize>, Erro
     let oids: Vec<u32> = names.keys().copied().collect();
     client.batch_execute(BEGIN).await?;
     let mut sizes = Vec::with_capacity(oids.len());
-    for row in client.query(SIZES, &[&oids]).await? {
+    let query = format!(
+        "select t.oid, s.* from unnest($1::oid[]) t (oid) join pg_class using (oid) \
+         cross join lateral ({}) s",
+        table_size_sql("t.oid")
+    );
+    for row in client.query(&query, &[&oids]).await? {
         let oid: u32 = row.try_get("oid")?;
         let whole = |column| {
             row.try_get::<_, i64>(column).map(|value| u64::try_from(value).unwrap_or_default())
         };
-        let (rows, bytes) = (whole("rows")?, whole("bytes")?);
+        let (rows, bytes) = (whole("size_rows")?, whole("size_bytes")?);
         if let Some(name) = names.get(&oid) {
             sizes.push(TableSize { name: (*name).clone(), rows, bytes });
         }

@@ -35,7 +35,6 @@ pub(crate) mod target;
 mod task;
 mod time;
 
-pub(crate) use figures::size_sql;
 pub use report::{RetentionReport, TableFigures, TableReport};
 pub use rows::precedes_sql;
 pub use settings::RetentionSettings;

@@ -11,8 +11,8 @@ use super::{
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
 use crate::{
-    postgres::sql_failure,
-    retention::{TableFigures, size_sql},
+    postgres::{sql_failure, table_size_sql},
+    retention::TableFigures,
 };
 
 /// The size of a file is asked under a lock that a rewrite of the table refuses for as long as it
@@ -30,7 +30,7 @@ pub(super) async fn measure(
     let statement = format!(
         "{}{LOCK_TIMEOUT}select s.size_rows, s.size_bytes, {oldest} from ({}) s{COMMIT}",
         begin(Access::ReadOnly, Ways::Indexes),
-        size_sql(table.facts.oid),
+        table_size_sql(&table.facts.oid.to_string()),
     );
     let answers = run(client, &statement).await;
     let answers = answers.map_err(|error| of_table(error, table.name()))?;
