@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use relay::polling::{LeaseRequest, RowOutcome, SettleRequest, Settled, ShardSet, Written};
+use relay::polling::{
+    LeaseRequest, RequestNumber, RowOutcome, SettleRequest, Settled, ShardSet, Written,
+};
 use uuid::Uuid;
 
 use crate::fixture::{Fixture, Worker, default_table, failed, nothing, polling};
@@ -24,9 +26,14 @@ async fn all(fixture: &Fixture, worker: Uuid, lease: Duration) -> u32 {
 
 /// Marks everything that was read, of all shards.
 async fn publish(worker: &mut Worker) -> Settled {
+    publish_as_of(RequestNumber(1), worker).await
+}
+
+/// Marks what was read after this lease request was answered.
+async fn publish_as_of(as_of: RequestNumber, worker: &mut Worker) -> Settled {
     let rows = worker.fetch(10).await.rows;
     let published = rows.into_iter().map(|row| row.id).collect();
-    let request = SettleRequest { published, shards: ShardSet::ALL, ..nothing() };
+    let request = SettleRequest { published, shards: ShardSet::ALL, as_of, ..nothing() };
     worker.database.settle(&request).await.unwrap()
 }
 
@@ -48,6 +55,39 @@ async fn a_worker_whose_shards_another_one_has_taken_marks_nothing() {
     tokio::time::sleep(SHORT).await;
     let marked = publish(&mut worker).await;
     assert_eq!((marked.written, marked.published), (Written::Yes, 3));
+}
+
+/// The worker has its shards again, and another one may have delivered some of the rows meanwhile.
+#[tokio::test]
+async fn a_worker_whose_shards_another_one_has_had_in_between_marks_nothing_that_it_read_before() {
+    let fixture = fixture().await;
+    let mut worker = fixture.worker(polling()).await;
+    let mut leases = fixture.leases(worker.id, SHORT);
+    let hold = LeaseRequest::Hold { wanted: vec![64] };
+    let first = leases.answer(&hold).await.unwrap().request;
+    // A lease of one's own that has ended, and that nobody else has had.
+    tokio::time::sleep(SHORT).await;
+    let renewed = leases.answer(&hold).await.unwrap();
+    assert_eq!((renewed.held[0].len(), renewed.request), (64, first.next()));
+    fixture.run("insert into outbox (aggregate_id) values ('k')").await;
+    let marked = publish_as_of(first, &mut worker).await;
+    assert_eq!((marked.written, marked.published), (Written::Yes, 4));
+    // Another one has them.
+    tokio::time::sleep(SHORT).await;
+    assert_eq!(all(&fixture, Uuid::new_v4(), SHORT).await, 64);
+    tokio::time::sleep(SHORT).await;
+    let again = leases.answer(&hold).await.unwrap();
+    assert_eq!(again.held[0].len(), 64);
+    fixture.run("insert into outbox (aggregate_id) values ('k')").await;
+    for (as_of, written) in [
+        (first, Written::NotOurs),
+        (renewed.request, Written::NotOurs),
+        (again.request, Written::Yes),
+    ] {
+        let settled = publish_as_of(as_of, &mut worker).await;
+        let published = usize::from(written == Written::Yes);
+        assert_eq!((settled.written, settled.published), (written, published), "{as_of:?}");
+    }
 }
 
 /// The transaction that marks rows has begun, and its lease ends meanwhile.

@@ -13,8 +13,8 @@ use outbox_router::{
 use relay::{
     ErrorPolicy, Failure, HoldKeys, OnError, OutboxTable, TableName,
     polling::{
-        FailedRow, FetchRequest, Fetched, More, PendingRow, RowId, RowKey, RowOutcome,
-        SettleRequest, ShardSet, TableIndex,
+        FailedRow, FetchRequest, Fetched, More, PendingRow, RequestNumber, RowId, RowKey,
+        RowOutcome, SettleRequest, ShardSet, TableIndex,
     },
 };
 use testbed::postgres::{DATABASE, DatabaseSession, PostgresOptions, PostgresServer};
@@ -219,7 +219,8 @@ impl Worker {
 pub(crate) fn nothing() -> SettleRequest {
     let (published, failed, released) = (Vec::new(), Vec::new(), Vec::new());
     // Without shards nothing has to be held.
-    SettleRequest { table: TABLE, shards: ShardSet::NONE, published, failed, released }
+    let (shards, as_of) = (ShardSet::NONE, RequestNumber(1));
+    SettleRequest { table: TABLE, shards, as_of, published, failed, released }
 }
 
 pub(crate) fn failed(row: &PendingRow, attempts: u32, outcome: RowOutcome) -> FailedRow {

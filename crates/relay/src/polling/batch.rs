@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{
     pending_row::{PendingRow, RowId, RowKey},
-    protocol::{Claimed, FetchRequest, Fetched, TableIndex},
+    protocol::{Claimed, FetchRequest, Fetched, RequestNumber, TableIndex},
     shards::ShardSet,
 };
 use crate::{
@@ -19,8 +19,7 @@ pub(super) struct Batch {
     pub(super) table: TableIndex,
     /// The shards that its keys belong to.
     pub(super) shards: ShardSet,
-    /// When it was asked for: what it says of claims counts from here.
-    pub(super) asked_at: Moment,
+    pub(super) asked: Asked,
     pub(super) claimed: Claimed,
     rows: Vec<BatchRow>,
     /// The next row to offer.
@@ -36,6 +35,15 @@ pub(super) struct Batch {
     /// Keys of which no further row of this batch is produced.
     stopped: HashSet<RowKey>,
     extent: Extent,
+}
+
+/// The circumstances in which a batch was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    /// When: what it says of claims counts from here.
+    pub(super) at: Moment,
+    /// The lease request whose answer said which shards this worker has.
+    pub(super) as_of: RequestNumber,
 }
 
 /// Whether a batch came to its end.
@@ -78,7 +86,7 @@ impl Batch {
     /// The rows of an answer to `request`. Tickets are numbered from `first` on.
     pub(super) fn new(
         request: &FetchRequest,
-        asked_at: Moment,
+        asked: Asked,
         fetched: Fetched,
         producer: SessionId,
         first: u64,
@@ -88,7 +96,7 @@ impl Batch {
         Self {
             table: request.table,
             shards: request.shards,
-            asked_at,
+            asked,
             claimed,
             rows,
             next: 0,

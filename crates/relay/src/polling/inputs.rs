@@ -110,7 +110,7 @@ impl Poller {
     }
 
     fn fetched(&mut self, answer: Result<Fetched, Failure>, at: Moment) {
-        let Work::Fetching { request, asked_at } = std::mem::replace(&mut self.work, Work::Idle)
+        let Work::Fetching { request, asked } = std::mem::replace(&mut self.work, Work::Idle)
         else {
             return;
         };
@@ -132,7 +132,7 @@ impl Poller {
                 table.awaited = None;
             }
         }
-        let batch = Batch::new(&request, asked_at, fetched, self.producer, self.next_ticket);
+        let batch = Batch::new(&request, asked, fetched, self.producer, self.next_ticket);
         self.next_ticket = self.next_ticket.wrapping_add(u64::try_from(batch.len()).unwrap_or(0));
         self.work = Work::Producing(Box::new(batch));
     }

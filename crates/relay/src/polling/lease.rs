@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::{
-    protocol::{LeaseRequest, Leases, Share},
+    protocol::{LeaseRequest, Leases, RequestNumber, Share},
     shards::{ShardSet, share_of},
 };
 use crate::clock::Moment;
@@ -29,6 +29,8 @@ pub(super) struct Lease {
     asked_at: Option<Moment>,
     /// When to ask again.
     ask_at: Moment,
+    /// The request that was answered last.
+    as_of: RequestNumber,
     /// Whether the server has answered at all.
     answered: Answered,
     /// Whether the server may know of this worker.
@@ -66,6 +68,7 @@ impl Lease {
             granted_at: None,
             asked_at: None,
             ask_at: Moment::default(),
+            as_of: RequestNumber::default(),
             answered: Answered::Never,
             known: Known::Never,
         }
@@ -106,6 +109,7 @@ impl Lease {
         self.answered = Answered::Once;
         self.workers = leases.workers.max(1);
         self.share = leases.share;
+        self.as_of = leases.request;
         let tables = self.held.len();
         self.held = leases.held;
         self.held.resize(tables, ShardSet::NONE);
@@ -163,6 +167,11 @@ impl Lease {
         self.answered == Answered::Once
     }
 
+    /// The request whose answer said what is held.
+    pub(super) fn as_of(&self) -> RequestNumber {
+        self.as_of
+    }
+
     /// What is held of a table.
     pub(super) fn held(&self, table: usize) -> ShardSet {
         self.held.get(table).copied().unwrap_or_default()
@@ -212,12 +221,16 @@ mod tests {
         Moment::new(Duration::from_secs(seconds))
     }
 
+    fn leases(held: ShardSet, workers: u32, share: Share) -> Leases {
+        Leases { held: vec![held], workers, share, request: RequestNumber(1) }
+    }
+
     fn all(workers: u32) -> Leases {
-        Leases { held: vec![ShardSet::ALL], workers, share: Share::Equal }
+        leases(ShardSet::ALL, workers, Share::Equal)
     }
 
     fn part(shards: u32, workers: u32) -> Leases {
-        Leases { held: vec![(0..shards).collect()], workers, share: Share::Equal }
+        leases((0..shards).collect(), workers, Share::Equal)
     }
 
     /// A lease of all shards, from a request made at second 0.
@@ -289,11 +302,11 @@ mod tests {
         lease.answer(Leases { share: Share::None, ..all(1) });
         let request = lease.request(Busy::No, at(9));
         assert_eq!(request, Some(LeaseRequest::Hold { wanted: vec![0] }));
-        lease.answer(Leases { held: vec![ShardSet::NONE], workers: 1, share: Share::None });
+        lease.answer(leases(ShardSet::NONE, 1, Share::None));
         assert_eq!(lease.request(Busy::No, at(10)), None, "it asks now and then");
         assert_eq!(lease.request(Busy::No, at(13)), Some(LeaseRequest::Hold { wanted: vec![0] }));
         // The hand-over was given up.
-        lease.answer(Leases { held: vec![ShardSet::NONE], workers: 1, share: Share::Equal });
+        lease.answer(leases(ShardSet::NONE, 1, Share::Equal));
         let request = lease.request(Busy::No, at(17));
         assert_eq!(request, Some(LeaseRequest::Hold { wanted: vec![64] }));
     }

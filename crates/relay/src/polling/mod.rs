@@ -17,7 +17,7 @@
 //! a worker counts that time from the moment at which it made the request. It produces only in the
 //! first half of that time, and its producer gives a record up before as long as the other half has
 //! passed. So whatever a worker that was frozen has produced is sent before its lease ends, or
-//! never; and its marks are written only if nobody else has its shards by then.
+//! never; and its marks are written only if nobody else has had its shards since it read the rows.
 //!
 //! Like the machine of the stream this is a function of (input, now) that answers with actions. In
 //! reading order: `protocol` (what goes in and out), `inputs` (what each input means), `proceed`
@@ -46,7 +46,11 @@ use std::{
     time::Duration,
 };
 
-use self::{batch::Batch, lease::Lease, table::Table};
+use self::{
+    batch::{Asked, Batch},
+    lease::Lease,
+    table::Table,
+};
 use crate::{
     clock::Moment,
     failure::{Code, Failure},
@@ -64,8 +68,8 @@ pub use polled_row::PolledRow;
 pub use produce::Produced;
 pub use protocol::{
     Claimed, Described, FailedRow, FetchRequest, Fetched, LeaseRequest, Leases, More, PassedOver,
-    PollAction, PollInput, PollerSettings, RowOutcome, SettleRequest, Settled, Share, TableIndex,
-    WaitsKept, Written,
+    PollAction, PollInput, PollerSettings, RequestNumber, RowOutcome, SettleRequest, Settled,
+    Share, TableIndex, WaitsKept, Written,
 };
 pub use report::{PollState, PolledTableReport, PollerReport};
 pub use retry::RetryPolicy;
@@ -109,7 +113,7 @@ enum Work {
     /// It is read what a table looks like.
     Describing,
     /// Rows are read.
-    Fetching { request: FetchRequest, asked_at: Moment },
+    Fetching { request: FetchRequest, asked: Asked },
     /// Rows are produced and acknowledged.
     Producing(Box<Batch>),
     /// What became of them is written. When it failed, when to write it again.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Exited, Poller, Work,
-    batch::Batch,
+    batch::{Asked, Batch},
     lease::Busy,
     protocol::{FetchRequest, PassedOver, PollAction, TableIndex, WaitsKept},
     table::{Description, News},
@@ -64,7 +64,7 @@ impl Poller {
     /// The moment from which on a batch is produced no more: what reading it has said of others'
     /// claims counts for as long as a lease does.
     pub(super) fn stale_at(&self, batch: &Batch) -> Moment {
-        batch.asked_at + self.settings.lease / 2
+        batch.asked.at + self.settings.lease / 2
     }
 
     /// Looks a topic up, unless that is under way or was refused a moment ago.
@@ -191,7 +191,7 @@ impl Poller {
         self.last = index.0;
         let request = FetchRequest { table: index, shards, limit, passed_over };
         self.actions.push_back(PollAction::Fetch(request.clone()));
-        self.work = Work::Fetching { request, asked_at: at };
+        self.work = Work::Fetching { request, asked: Asked { at, as_of: self.lease.as_of() } };
     }
 
     /// When a table is to be read or described after `at`. One that is due already waits for

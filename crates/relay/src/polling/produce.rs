@@ -64,7 +64,7 @@ impl Poller {
             return false;
         };
         // What reading a row has said of others' claims counts for as long as a lease does.
-        let until = batch.asked_at + settings.lease / 2;
+        let until = batch.asked.at + settings.lease / 2;
         sink.is_ready()
             && at < until
             && lease.covers(batch.table.0, batch.shards, at)

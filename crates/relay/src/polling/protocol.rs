@@ -145,6 +145,21 @@ pub struct Leases {
     pub workers: u32,
     /// What this worker may take.
     pub share: Share,
+    /// The request that this answers.
+    pub request: RequestNumber,
+}
+
+/// The number of a lease request of a worker: a later one has a larger number. A shard that another
+/// worker has had in between was taken by a later request than the one whose answer was relied on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct RequestNumber(pub u64);
+
+impl RequestNumber {
+    /// The number of the next request.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
 }
 
 /// How many shards of each table a worker should hold.
@@ -226,10 +241,13 @@ pub struct SettleRequest {
     /// Rows of this table.
     pub table: TableIndex,
     /// The shards that their keys belong to. Nothing is written of `published` and `failed` unless
-    /// this worker still has all of them: another worker may be about to deliver these rows again,
-    /// and would leave out those that are marked meanwhile, so that the last record of a key would
-    /// not be its last row.
+    /// this worker has had all of them since `as_of`: another worker may be about to deliver these
+    /// rows again, and would leave out those that are marked meanwhile; or it has delivered some of
+    /// them, and its lease has ended since. The last record of a key would not be its last row.
     pub shards: ShardSet,
+    /// The lease request whose answer said that this worker has these shards, before the rows were
+    /// read.
+    pub as_of: RequestNumber,
     /// Acknowledged by Kafka: to be marked as published, where they are still pending.
     pub published: Vec<RowId>,
     /// Not delivered, for a reason that lies in the row.

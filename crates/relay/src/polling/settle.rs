@@ -51,7 +51,7 @@ impl Poller {
     ) {
         let Some(table) = self.tables.get_mut(batch.table.0) else { return };
         if batch.len() > 0 {
-            let micros = at.since(batch.asked_at).as_micros();
+            let micros = at.since(batch.asked.at).as_micros();
             self.totals.batch_times.count(i64::try_from(micros).unwrap_or(i64::MAX), 1);
         }
         if batch.extent() == Extent::CutShort {
@@ -109,6 +109,7 @@ impl Poller {
         SettleRequest {
             table: batch.table,
             shards: batch.shards,
+            as_of: batch.asked.as_of,
             published: batch.ids_of(&Fate::Acked),
             failed,
             released: match batch.claimed {

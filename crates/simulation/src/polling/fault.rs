@@ -21,6 +21,9 @@ pub enum PollingFault {
     LeaseAnswerLost,
     /// A worker's lease requests reach no server, for up to more than a lease.
     LeaseCutOff,
+    /// A worker reaches no server, neither for its leases nor for its rows, for up to more than two
+    /// leases.
+    ServerCutOff,
     /// The next statement on rows is rolled back.
     StatementFails,
     /// The next statement on rows is committed, but its answer is lost.
@@ -37,7 +40,7 @@ pub enum PollingFault {
 
 impl PollingFault {
     /// Every fault there is.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Kill,
         Self::Freeze,
         Self::FreezeAmidPass,
@@ -47,6 +50,7 @@ impl PollingFault {
         Self::LeaseRefused,
         Self::LeaseAnswerLost,
         Self::LeaseCutOff,
+        Self::ServerCutOff,
         Self::StatementFails,
         Self::StatementAnswerLost,
         Self::DatabaseCrash,
@@ -67,6 +71,7 @@ impl PollingFault {
             Self::LeaseRefused => "lease refused",
             Self::LeaseAnswerLost => "lease answer lost",
             Self::LeaseCutOff => "lease cut off",
+            Self::ServerCutOff => "server cut off",
             Self::StatementFails => "statement fails",
             Self::StatementAnswerLost => "statement answer lost",
             Self::DatabaseCrash => "database crash",

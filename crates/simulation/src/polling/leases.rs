@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use relay::{
     Moment,
-    polling::{Leases, SHARDS, ShardSet, Share},
+    polling::{Leases, RequestNumber, SHARDS, ShardSet, Share},
 };
 
 use crate::random::Random;
@@ -18,13 +18,15 @@ pub struct LeaseTable {
     seen_until: BTreeMap<u64, Moment>,
     /// The number of the last request of each process. What comes later and was asked earlier does
     /// nothing: it would give back what the process has relied on since.
-    last: BTreeMap<u64, u64>,
+    last: BTreeMap<u64, RequestNumber>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Lease {
     holder: Option<u64>,
     expires_at: Moment,
+    /// The request of the holder that took it.
+    request: RequestNumber,
 }
 
 impl LeaseTable {
@@ -39,7 +41,7 @@ impl LeaseTable {
     }
 
     /// Whether a request was asked after every other one that was carried out for the process.
-    pub fn is_next(&mut self, process: u64, number: u64) -> bool {
+    pub fn is_next(&mut self, process: u64, number: RequestNumber) -> bool {
         let last = self.last.entry(process).or_default();
         let is_next = number > *last;
         *last = number.max(*last);
@@ -50,7 +52,7 @@ impl LeaseTable {
     /// what is free or expired up to that.
     pub fn hold(
         &mut self,
-        process: u64,
+        (process, request): (u64, RequestNumber),
         wanted: &[u32],
         length: Duration,
         now: Moment,
@@ -73,7 +75,7 @@ impl LeaseTable {
                     lease.holder = None;
                     mine -= 1;
                 } else if mine < wanted && lease.is_free(now) {
-                    *lease = Lease { holder: Some(process), expires_at: now + length };
+                    *lease = Lease { holder: Some(process), expires_at: now + length, request };
                     mine += 1;
                 }
             }
@@ -81,11 +83,11 @@ impl LeaseTable {
             held.push(Self::shards(leases, process));
         }
         let workers = u32::try_from(self.seen_until.len()).expect("a few");
-        Leases { held, workers, share: Share::Equal }
+        Leases { held, workers, share: Share::Equal, request }
     }
 
     /// The process gives everything back.
-    pub fn release(&mut self, process: u64) -> Leases {
+    pub fn release(&mut self, process: u64, request: RequestNumber) -> Leases {
         self.seen_until.remove(&process);
         for lease in self.tables.iter_mut().flatten() {
             if lease.holder == Some(process) {
@@ -93,12 +95,19 @@ impl LeaseTable {
             }
         }
         let workers = u32::try_from(self.seen_until.len()).expect("a few");
-        Leases { held: vec![ShardSet::NONE; self.tables.len()], workers, share: Share::Equal }
+        let held = vec![ShardSet::NONE; self.tables.len()];
+        Leases { held, workers, share: Share::Equal, request }
     }
 
     /// The process whose lease of a shard has begun last, unless it has given the shard back.
     pub fn holder(&self, table: usize, shard: u32) -> Option<u64> {
         self.tables[table][usize::try_from(shard).expect("a few")].holder
+    }
+
+    /// Whether a process has had a shard since this request of its.
+    pub fn has_had(&self, process: u64, table: usize, shard: u32, since: RequestNumber) -> bool {
+        let lease = self.tables[table][usize::try_from(shard).expect("a few")];
+        lease.holder == Some(process) && lease.request <= since
     }
 
     /// Whether a process holds anything that has not expired.

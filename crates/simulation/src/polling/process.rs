@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use relay::{
     Failure, Moment, Ticket, TopicId,
     polling::{
-        Described, FetchRequest, Fetched, LeaseRequest, Leases, Poller, SettleRequest, Settled,
-        TableIndex,
+        Described, FetchRequest, Fetched, LeaseRequest, Leases, Poller, RequestNumber,
+        SettleRequest, Settled, TableIndex,
     },
 };
 
@@ -96,7 +96,7 @@ pub struct Process {
     /// The lease request under way.
     pub lease: Option<Asked<LeaseRequest, Result<Leases, Failure>>>,
     /// The number of the last lease request.
-    pub lease_number: u64,
+    pub lease_number: RequestNumber,
     /// Topics that are looked up, with the producer through which they are.
     pub look_ups: VecDeque<(u64, TopicId, usize)>,
     /// Acknowledgements of former producers that nobody has taken.
@@ -107,6 +107,8 @@ pub struct Process {
     pub wake_at: Option<Moment>,
     /// Until when lease requests reach no server.
     pub lease_cut_until: Moment,
+    /// Until when statements reach no server.
+    pub statements_cut_until: Moment,
     /// What happens to the next lease request.
     pub lease_mishap: Option<Mishap>,
     /// What happens to the next statement.
@@ -133,12 +135,13 @@ impl Process {
             producer_at: None,
             statement: None,
             lease: None,
-            lease_number: 0,
+            lease_number: RequestNumber::default(),
             look_ups: VecDeque::new(),
             stale: VecDeque::new(),
             frozen_until: None,
             wake_at: None,
             lease_cut_until: Moment::default(),
+            statements_cut_until: Moment::default(),
             lease_mishap: None,
             statement_mishap: None,
             is_asked_to_stop: false,

@@ -8,7 +8,7 @@
 
 use relay::{
     Code, Failure, Lsn, TableName,
-    polling::{RowId, SettleRequest, ShardSet, TableIndex},
+    polling::{RequestNumber, RowId, SettleRequest, ShardSet, TableIndex},
 };
 use tokio::time::Instant;
 use tokio_postgres::{Client, SimpleQueryMessage};
@@ -142,6 +142,7 @@ async fn mark(
                 table: TableIndex(place),
                 // No worker has any while the table is streamed.
                 shards: ShardSet::NONE,
+                as_of: RequestNumber::default(),
                 published,
                 failed: Vec::new(),
                 released: Vec::new(),

@@ -1,11 +1,12 @@
-//! Keeps a worker whose shards another one has taken from writing what became of their rows.
+//! Keeps a worker whose shards another one has taken, or has had meanwhile, from writing what became
+//! of their rows.
 //!
 //! A lock row by row would not do: a renewal leaves out rows that are locked, and would lose them.
 //! So the lock is an advisory one of the transaction, with a number for each worker and table. Who
 //! writes marks shares it; who takes shards from a worker that is not heard of must have it alone,
 //! and leaves those of a worker that writes at this moment for another time.
 
-use relay::polling::ShardSet;
+use relay::polling::{RequestNumber, ShardSet};
 use uuid::Uuid;
 
 /// A worker, at a table.
@@ -25,8 +26,9 @@ impl Fence {
         format!("select pg_advisory_xact_lock_shared({})", number(self.relation, &self.holder()))
     }
 
-    /// The condition that this worker has all of these shards.
-    pub(super) fn holds(&self, shards: ShardSet) -> String {
+    /// The condition that this worker has had all of these shards since this request of its: one
+    /// that another worker has had in between was taken by a later request.
+    pub(super) fn holds(&self, shards: ShardSet, since: RequestNumber) -> String {
         let Self { relation, worker } = self;
         let all: Vec<String> = shards.iter().map(|shard| shard.to_string()).collect();
         if all.is_empty() {
@@ -34,7 +36,8 @@ impl Fence {
         }
         format!(
             "(select count(*) from outbox_router.lease where relation = {relation} \
-             and holder = '{worker}' and shard in ({})) = {}",
+             and holder = '{worker}' and request <= {} and shard in ({})) = {}",
+            since.0,
             all.join(", "),
             shards.len()
         )
@@ -72,8 +75,8 @@ mod tests {
     #[test]
     fn every_shard_has_to_be_held() {
         let fence = Fence { relation: 7, worker: Uuid::nil() };
-        let some = fence.holds([3, 9].into_iter().collect());
-        assert!(some.ends_with("and shard in (3, 9)) = 2"), "{some}");
-        assert_eq!(fence.holds(ShardSet::NONE), "true");
+        let some = fence.holds([3, 9].into_iter().collect(), RequestNumber(5));
+        assert!(some.ends_with("and request <= 5 and shard in (3, 9)) = 2"), "{some}");
+        assert_eq!(fence.holds(ShardSet::NONE, RequestNumber(5)), "true");
     }
 }

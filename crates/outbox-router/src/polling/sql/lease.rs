@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use relay::{
     Failure, TableName,
-    polling::{LeaseRequest, Leases, SHARDS, ShardSet, Share},
+    polling::{LeaseRequest, Leases, RequestNumber, SHARDS, ShardSet, Share},
 };
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -39,7 +39,7 @@ struct Worker {
     lease: Duration,
     /// How many requests it has made. The server carries out none after a later one: what was
     /// given up, since no answer came, may still be under way.
-    requests: u64,
+    requests: RequestNumber,
 }
 
 impl<C: Connect> LeaseTable<C> {
@@ -51,7 +51,7 @@ impl<C: Connect> LeaseTable<C> {
         name: String,
         lease: Duration,
     ) -> Self {
-        let worker = Worker { id: worker, name, lease, requests: 0 };
+        let worker = Worker { id: worker, name, lease, requests: RequestNumber(0) };
         Self { connection: Connection::new(connect), tables, worker }
     }
 
@@ -62,7 +62,7 @@ impl<C: Connect> LeaseTable<C> {
     /// The tables are missing, or may not be used (P042); a polled table is missing (P028); the
     /// connection fails.
     pub async fn answer(&mut self, request: &LeaseRequest) -> Result<Leases, Failure> {
-        self.worker.requests += 1;
+        self.worker.requests = self.worker.requests.next();
         let mut session = self.connection.take().await?;
         let SqlSession { client, driver } = &mut session;
         // An answer that comes later than this is of no use.
@@ -82,7 +82,8 @@ async fn answer(
 ) -> Result<Leases, Failure> {
     let oids = oids(client, tables).await?;
     let held = Vec::with_capacity(tables.len());
-    let mut leases = Leases { held, workers: 0, share: Share::Equal };
+    let number = worker.requests;
+    let mut leases = Leases { held, workers: 0, share: Share::Equal, request: number };
     for (place, table) in tables.iter().enumerate() {
         let oid = oids.get(table);
         let Granted { held, workers, share } = match (request, oid) {
@@ -163,11 +164,11 @@ fn count_workers(oid: u32) -> String {
 /// Notes this worker, and that it makes this request; the row is locked until the end. `until` says
 /// for how long it counts as a worker.
 fn note_sql(oid: u32, worker: &Worker, until: &str) -> String {
-    let Worker { id, name, requests, .. } = worker;
+    let Worker { id, name, requests: RequestNumber(request), .. } = worker;
     let name = literal(name);
     format!(
         "insert into outbox_router.worker as w (relation, holder, name, seen_until, request) \
-           values ({oid}, '{id}', {name}, {until}, {requests}) on conflict (relation, holder) \
+           values ({oid}, '{id}', {name}, {until}, {request}) on conflict (relation, holder) \
            do update set name = excluded.name, seen_until = excluded.seen_until, \
              request = excluded.request where w.request < excluded.request"
     )
@@ -175,10 +176,10 @@ fn note_sql(oid: u32, worker: &Worker, until: &str) -> String {
 
 /// The condition that this worker has made no later request.
 fn is_latest(oid: u32, worker: &Worker) -> String {
-    let Worker { id, requests, .. } = worker;
+    let Worker { id, requests: RequestNumber(request), .. } = worker;
     format!(
         "exists (select from outbox_router.worker where relation = {oid} and holder = '{id}' \
-           and request = {requests})"
+           and request = {request})"
     )
 }
 
@@ -203,7 +204,8 @@ fn release_sql(oid: u32, worker: &Worker) -> String {
 ///
 /// `mine` and `free` lock what they find and leave out what another worker has locked, so that
 /// nobody waits, and nobody gets what another is about to get. A lease of one's own that has ended
-/// is renewed: nobody else has had it in between.
+/// is renewed: nobody else has had it in between. One that is taken bears the number of the request,
+/// by which marks of rows that were read before are refused (`fence`).
 ///
 /// Nothing is renewed, taken or given back after a later request of this worker.
 ///
@@ -211,7 +213,7 @@ fn release_sql(oid: u32, worker: &Worker) -> String {
 /// first, and locks the table that says so until the end: so whoever says it waits for everybody
 /// who has not read it.
 fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
-    let Worker { id, lease, .. } = worker;
+    let Worker { id, lease, requests: RequestNumber(request), .. } = worker;
     let until = format!("now() + {}", interval(*lease));
     let (last, state) = (SHARDS - 1, switch::state_sql(oid));
     let (closed, is_latest) = (switch::closed_sql(oid, *id), is_latest(oid, worker));
@@ -237,8 +239,10 @@ fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
              for update skip locked), \
            given as (update outbox_router.lease l set holder = null, expires_at = null \
              from mine where l.relation = {oid} and l.shard = mine.shard and mine.n > {wanted}) \
-         update outbox_router.lease l set holder = '{id}', expires_at = {until} \
-           from (select shard from mine where n <= {wanted} union all select shard from free) k \
+         update outbox_router.lease l set holder = '{id}', expires_at = {until}, \
+             request = coalesce(k.taken_by, l.request) \
+           from (select shard, null::bigint as taken_by from mine where n <= {wanted} \
+             union all select shard, {request} from free) k \
            where l.relation = {oid} and l.shard = k.shard returning l.shard; \
          {}{COMMIT}",
         begin(Access::ReadWrite, Ways::Any),

@@ -1,10 +1,10 @@
 //! The statements that write what became of rows. Rows are found by their identity, all of one kind
 //! in one statement; a row that somebody else has marked or taken meanwhile stays as it is.
 //!
-//! What became of rows is written only while this worker has their shards (`fence`); what it gives
-//! back, it gives back in any case. A row whose key has become one of another shard since it was
-//! read belongs to another worker, so it does not count as failed: that worker may be delivering
-//! it.
+//! What became of rows is written only if this worker has had their shards since it read them
+//! (`fence`); what it gives back, it gives back in any case. A row whose key has become one of
+//! another shard since it was read belongs to another worker, so it does not count as failed: that
+//! worker may be delivering it.
 
 use relay::{
     Failure,
@@ -100,7 +100,7 @@ impl SettleText {
             ));
         }
         let fence = Fence { relation: table.facts.oid, worker: table.settings.worker };
-        let held = fence.holds(request.shards);
+        let held = fence.holds(request.shards, request.as_of);
         let mut statements = Vec::new();
         let ids = |rows: &[RowId]| self.ids(rows.iter());
         statements.extend(self.published.sql(&request.published, ids));
@@ -307,7 +307,7 @@ mod tests {
 
     use relay::{
         Code,
-        polling::{ShardSet, TableIndex},
+        polling::{RequestNumber, ShardSet, TableIndex},
     };
 
     use super::{
@@ -330,7 +330,8 @@ mod tests {
     fn request() -> SettleRequest {
         let published = vec![id("1"), id("2")];
         let (table, shards) = (TableIndex(0), ShardSet::NONE);
-        SettleRequest { table, shards, published, failed: vec![], released: vec![id("9")] }
+        let (as_of, released) = (RequestNumber::default(), vec![id("9")]);
+        SettleRequest { table, shards, as_of, published, failed: vec![], released }
     }
 
     fn sql(table: &PolledTable, request: &SettleRequest) -> String {

@@ -25,6 +25,7 @@ create table if not exists \"outbox_router\".\"lease\" (
     \"shard\"      integer not null check (\"shard\" between 0 and 63),
     \"holder\"     uuid,
     \"expires_at\" timestamptz,
+    \"request\"    bigint,
     primary key (\"relation\", \"shard\")
 )";
 

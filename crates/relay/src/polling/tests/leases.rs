@@ -87,6 +87,36 @@ fn what_kafka_does_not_acknowledge_is_purged_before_the_producer_gives_it_up() {
     assert_eq!(world.states(), [RowState::Published; 3]);
 }
 
+/// Another worker may have had the shards since: the server compares.
+#[test]
+fn marks_name_the_lease_request_that_was_answered_before_their_rows_were_read() {
+    fn written(world: &mut World) -> Option<RequestNumber> {
+        let mut asked = world.asked.drain(..);
+        asked.find_map(|action| match action {
+            PollAction::Settle(request) => Some(request.as_of),
+            PollAction::Describe(_)
+            | PollAction::Lease(_)
+            | PollAction::Fetch(_)
+            | PollAction::ReplaceSink { .. }
+            | PollAction::LookUpTopic(..)
+            | PollAction::Exit(_) => None,
+        })
+    }
+    let mut world = World::new(settings());
+    world.insert(&[K; 3]);
+    world.settle();
+    let read_by = world.leases;
+    world.pass(Duration::from_millis(3_400));
+    world.settle();
+    assert_eq!(world.leases, read_by.next(), "it is renewed while the rows are in flight");
+    let acks = world.sink.ack_all();
+    world.input(PollInput::Acks(&acks));
+    assert_eq!(written(&mut world), Some(read_by));
+    world.input(PollInput::Settled(Err(Failure::new(Code::ServerUnreachable, "no answer"))));
+    world.pass(HALF);
+    assert_eq!(written(&mut world), Some(read_by), "what is written again is the same");
+}
+
 #[test]
 fn a_lease_is_renewed_long_before_it_ends() {
     let mut world = World::new(settings());

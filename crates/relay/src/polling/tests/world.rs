@@ -54,6 +54,8 @@ pub(super) struct World {
     pub(super) waits: WaitsKept,
     pub(super) held: ShardSet,
     pub(super) workers: u32,
+    /// The lease request that was answered last.
+    pub(super) leases: RequestNumber,
     /// Requests that are not answered yet.
     pub(super) asked: Vec<PollAction>,
     pub(super) exited: Option<ExitReason>,
@@ -95,6 +97,7 @@ impl World {
             waits: WaitsKept::InMemory,
             held: ShardSet::ALL,
             workers: 1,
+            leases: RequestNumber::default(),
             asked: Vec::new(),
             exited: None,
         }
@@ -185,15 +188,20 @@ impl World {
             }
             PollAction::Lease(LeaseRequest::Hold { wanted }) => {
                 let held = self.held.iter().take(usize::try_from(wanted[0]).unwrap()).collect();
+                self.leases = self.leases.next();
                 self.input(PollInput::Leased(Ok(Leases {
                     held: vec![held],
                     workers: self.workers,
                     share: Share::Equal,
+                    request: self.leases,
                 })));
             }
             PollAction::Lease(LeaseRequest::Release) => {
                 let held = vec![ShardSet::NONE];
-                self.input(PollInput::Leased(Ok(Leases { held, workers: 0, share: Share::Equal })));
+                self.leases = self.leases.next();
+                let request = self.leases;
+                let leases = Leases { held, workers: 0, share: Share::Equal, request };
+                self.input(PollInput::Leased(Ok(leases)));
             }
             PollAction::Fetch(request) => {
                 let fetched = self.read(&request);

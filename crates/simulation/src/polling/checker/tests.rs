@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relay::polling::{ShardSet, TableIndex, WaitsKept};
+use relay::polling::{RequestNumber, ShardSet, TableIndex, WaitsKept};
 
 use super::*;
 use crate::polling::table::Marks;
@@ -32,7 +32,13 @@ fn rows(count: usize) -> Checked {
     tables.commit(0);
     let mut leases = LeaseTable::new(1);
     let now = relay::Moment::default();
-    leases.hold(1, &[64], Duration::from_secs(10), now, &mut crate::random::Random::new(7));
+    leases.hold(
+        (1, RequestNumber(1)),
+        &[64],
+        Duration::from_secs(10),
+        now,
+        &mut crate::random::Random::new(7),
+    );
     Checked { tables, leases, checker: PollingChecker::new(&plan) }
 }
 
@@ -50,6 +56,7 @@ impl Checked {
         let request = SettleRequest {
             table: TableIndex(0),
             shards: ShardSet::ALL,
+            as_of: RequestNumber::default(),
             published: published.collect(),
             failed: Vec::new(),
             released: Vec::new(),

@@ -114,6 +114,7 @@ impl PollingWorld {
         for slot in 0..SLOTS {
             if let Some(process) = &mut self.slots[slot].process {
                 process.lease_cut_until = at;
+                process.statements_cut_until = at;
                 (process.lease_mishap, process.statement_mishap) = (None, None);
                 if let Some(producer) = &mut process.producer {
                     producer.freeze_after = None;

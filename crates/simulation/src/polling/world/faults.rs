@@ -38,6 +38,13 @@ impl PollingWorld {
                     process.lease_cut_until = until;
                 }
             }
+            PollingFault::ServerCutOff => {
+                let until = self.at + LEASE / 2 + self.some_time(LEASE * 2);
+                if let Some(process) = &mut self.slots[slot].process {
+                    process.lease_cut_until = until;
+                    process.statements_cut_until = until;
+                }
+            }
             PollingFault::StatementFails => self.statement_mishap(slot, Mishap::Refused),
             PollingFault::StatementAnswerLost => self.statement_mishap(slot, Mishap::AnswerLost),
             PollingFault::DatabaseCrash => {

@@ -68,7 +68,7 @@ struct Orphan {
 enum OrphanStatement {
     Rows(Statement),
     /// With its number among the process' lease requests.
-    Lease(u64, relay::polling::LeaseRequest),
+    Lease(relay::polling::RequestNumber, relay::polling::LeaseRequest),
 }
 
 impl PollingWorld {

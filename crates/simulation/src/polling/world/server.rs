@@ -4,7 +4,10 @@ use std::{num::NonZeroI32, time::Duration};
 
 use relay::{
     Code, Failure, Moment, TopicFacts,
-    polling::{Described, LeaseRequest, Leases, PollInput, SettleRequest, TableIndex, Written},
+    polling::{
+        Described, LeaseRequest, Leases, PollInput, RequestNumber, SettleRequest, TableIndex,
+        Written,
+    },
 };
 
 use super::{Orphan, OrphanStatement, PollingWorld, SLOTS};
@@ -88,7 +91,7 @@ impl PollingWorld {
                 process.producer.as_ref().map(|producer| producer.rows()).unwrap_or_default();
             let in_flight = self.checker.held_of(number, in_flight, &self.tables, &self.leases);
             self.leases.is_next(number, asked);
-            let answer = self.lease(number, &request);
+            let answer = self.lease((number, asked), &request);
             self.checker.given_back(number, &in_flight, &self.tables, &self.leases);
             if mishap.is_some() { Err(Self::unreachable_server()) } else { Ok(answer) }
         };
@@ -97,24 +100,25 @@ impl PollingWorld {
         }
     }
 
-    fn lease(&mut self, process: u64, request: &LeaseRequest) -> Leases {
+    fn lease(&mut self, by: (u64, RequestNumber), request: &LeaseRequest) -> Leases {
         match request {
             LeaseRequest::Hold { wanted } => {
-                self.leases.hold(process, wanted, LEASE, self.at, &mut self.random)
+                self.leases.hold(by, wanted, LEASE, self.at, &mut self.random)
             }
-            LeaseRequest::Release => self.leases.release(process),
+            LeaseRequest::Release => self.leases.release(by.0, by.1),
         }
     }
 
     /// The server carries out a statement on rows.
     pub(super) fn carry_out_statement(&mut self, slot: usize) {
-        let is_down = self.database_down_until.is_some();
+        let (at, is_down) = (self.at, self.database_down_until.is_some());
         let Some(process) = &mut self.slots[slot].process else { return };
         let Some(Asked { call: Call::Asked(statement), .. }) = &process.statement else { return };
         let (statement, number) = (statement.clone(), process.number);
         let mishap = process.statement_mishap.take();
         let lost = StatementAnswer::lost(&statement, Self::unreachable_server());
-        let answer = if is_down || mishap == Some(Mishap::Refused) {
+        let is_cut_off = process.statements_cut_until > at;
+        let answer = if is_down || is_cut_off || mishap == Some(Mishap::Refused) {
             lost
         } else {
             let (answer, has_rows) = self.statement(number, &statement);
@@ -181,8 +185,9 @@ impl PollingWorld {
                 let has_rows = !published.is_empty() || !failed.is_empty();
                 self.checker.settling(request, &self.tables);
                 let leases = &self.leases;
-                let is_held = |shard| leases.holder(request.table.0, shard) == Some(process);
-                let has_all = request.shards.iter().all(is_held);
+                let has_had =
+                    |shard| leases.has_had(process, request.table.0, shard, request.as_of);
+                let has_all = request.shards.iter().all(has_had);
                 let written = if has_all { Written::Yes } else { Written::NotOurs };
                 self.checker.interrupted(process, request, written);
                 let settled = self.tables.settle(request, process, written, self.at);
@@ -235,7 +240,7 @@ impl PollingWorld {
             match statement {
                 OrphanStatement::Lease(number, request) => {
                     if self.leases.is_next(process, number) {
-                        self.lease(process, &request);
+                        self.lease((process, number), &request);
                     }
                 }
                 OrphanStatement::Rows(statement) => {

@@ -96,7 +96,7 @@ impl PollingWorld {
                 if process.lease.is_some() {
                     self.checker.report(Invariant::W6Rest, || "two lease requests".to_owned());
                 } else {
-                    process.lease_number += 1;
+                    process.lease_number = process.lease_number.next();
                     process.lease = Some(Asked { at, call: Call::Asked(request.clone()) });
                 }
                 self.trace(|| format!("{number} asks {request:?}"));
