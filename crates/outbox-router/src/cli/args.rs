@@ -109,7 +109,7 @@ fn version() -> &'static str {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Follow the slot and produce to Kafka until SIGTERM or SIGINT
+    /// Follow the slot, or poll the tables, and produce to Kafka until SIGTERM or SIGINT
     #[command(
         after_help = "Examples:\n  outbox-router run --config /etc/outbox-router/shop.toml\n  \
         outbox-router run --dry-run --records 10\n\n\
@@ -140,13 +140,15 @@ pub enum Command {
 /// The commands that do their work and end.
 #[derive(Debug, Subcommand)]
 pub enum Task {
-    /// Print the SQL that creates publication and slot, or run it and write the witness, the record
-    /// in the state topic
+    /// Print the SQL that creates what the source needs, or run it: publication, slot and witness,
+    /// the record in the state topic; with postgres.source = "polling" the tables of the leases, and
+    /// indexes
     #[command(after_help = "Examples:\n  outbox-router setup | psql\n  \
         outbox-router setup --apply --create-table --role router --admin-url postgres://admin@db/shop")]
     Setup(SetupArgs),
-    /// Print the SQL that drops slot and publication, or run it and delete the witness, the record
-    /// in the state topic
+    /// Print the SQL that drops what setup creates, or run it: slot and publication, with the
+    /// witness, the record in the state topic; with postgres.source = "polling" the leases and the
+    /// indexes. The outbox tables stay
     #[command(after_help = "Example:\n  outbox-router teardown --apply")]
     Teardown(TeardownArgs),
     /// Switch from polling the tables to the stream of a slot, or back, while writers go on
@@ -170,8 +172,8 @@ pub enum Task {
         It shows what is given up and asks. outbox-router recover sends the missing rows, and closes\n\
         the gap itself.")]
     Accept(AcceptArgs),
-    /// List and show the events that could not be delivered, and what is held behind them; deliver
-    /// them after all, or give them up
+    /// List and show the events that could not be delivered, of polled tables the rows that are
+    /// abandoned, and what is held behind them; deliver them after all, or give them up
     #[command(
         subcommand,
         after_help = "Examples:\n  outbox-router dead-letters list\n  \
@@ -189,10 +191,11 @@ pub enum Task {
         within seconds. It needs the tables of setup --apply --dead-letters.")]
     Skip(SkipArgs),
     /// Remove delivered rows from the outbox tables once, as `[retention]` says; `run` does it
-    /// beside the stream
+    /// beside its work
     #[command(after_help = "Examples:\n  outbox-router cleanup --dry-run\n  \
         outbox-router cleanup --yes --set retention.mode=delete --set retention.keep=1d\n\n\
-        A row is removed only when the slot has confirmed its transaction (docs/retention.md).\n\
+        A row is removed only when the slot has confirmed its transaction, or, with polling, when\n\
+        it is marked as published (docs/retention.md).\n\
         Exit code 1: a table could not be cleaned up, or nothing shows what is delivered.")]
     Cleanup(CleanupArgs),
     /// Send rows of the table again, through the same routing as the first time
@@ -218,8 +221,8 @@ pub enum Task {
         It writes nothing to Kafka and leaves the slot where it is. Exit code 0: every event was\n\
         found and nothing differs.")]
     Compare(CompareArgs),
-    /// Show how far behind the slot is, who is to blame, how long until PostgreSQL invalidates it,
-    /// and what to type
+    /// Show how far behind the router is, who is to blame, how long until PostgreSQL invalidates the
+    /// slot or, with polling, until nothing is pending, and what to type
     #[command(
         after_help = "Examples:\n  outbox-router status --watch\n  outbox-router status --json"
     )]

@@ -200,7 +200,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   outbox_router.switch says so. A worker that polled the table, too, would send \
                   these rows twice, so it is given no keys of it.",
         remedy: "set postgres.source = \"stream\" and start the router again; or go back to \
-                 polling by `outbox-router switch polling`",
+                 polling by `outbox-router switch polling {admin}`",
         cases: &[
             case_remedy(
                 Case::SwitchHeld,
@@ -226,8 +226,10 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 Case::SwitchOfOther,
                 "switch stream finds a slot, or a witness, that it has not made",
                 "if the tables are streamed already, set postgres.source = \"stream\"; if the slot \
-                 is left from an earlier pipeline: `outbox-router teardown --apply --forget`, then \
-                 `outbox-router switch stream`",
+                 is left from an earlier pipeline: `outbox-router teardown --apply --forget \
+                 {admin}` with a copy of the configuration that has postgres.source = \"stream\" \
+                 and none of the keys that `outbox-router check` then refuses; then \
+                 `outbox-router switch stream {admin}`",
             ),
             case_remedy(
                 Case::SwitchWithoutSlot,

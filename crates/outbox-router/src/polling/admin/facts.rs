@@ -61,7 +61,7 @@ impl<'a> Facts<'a> {
             rows,
             oldest,
             still: memory.without(now),
-            empty_in: memory.pace.empty_in(),
+            empty_in: memory.pace.empty_in().filter(|_| goes_on(worker.poller.state)),
             blame: Blame::Nobody,
         };
         facts.blame = facts.find_blame();
@@ -125,6 +125,14 @@ impl<'a> Facts<'a> {
         } else {
             Blame::Router
         }
+    }
+}
+
+/// Whether the pace of the last minutes may go on: somebody works at the rows.
+const fn goes_on(state: PollState) -> bool {
+    match state {
+        PollState::Polling | PollState::Draining | PollState::Standby => true,
+        PollState::Starting | PollState::Blocked | PollState::Failed => false,
     }
 }
 

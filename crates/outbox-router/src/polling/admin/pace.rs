@@ -54,11 +54,12 @@ impl Pace {
         Some(rate(before.saturating_sub(*now)) - rate(now.saturating_sub(*before)))
     }
 
-    /// In what time nothing is pending at this pace; `None` where that cannot be said.
+    /// In what time nothing is pending at this pace, a second at least; `None` where that cannot be
+    /// said.
     pub(super) fn empty_in(&self) -> Option<Duration> {
         let rate = self.fewer_per_second().filter(|rate| *rate > 0.0)?;
         let (_, rows) = self.counts.back()?;
-        let seconds = Duration::from_secs(*rows).as_secs_f64() / rate;
+        let seconds = (Duration::from_secs(*rows).as_secs_f64() / rate).max(1.0);
         Duration::try_from_secs_f64(seconds).ok().filter(|time| *rows > 0 && *time <= LONGEST)
     }
 }
@@ -80,6 +81,7 @@ mod tests {
         let pace = counted(&[(0, 1_000), (10, 900), (20, 800)]);
         assert_eq!(pace.fewer_per_second(), Some(10.0));
         assert_eq!(pace.empty_in(), Some(Duration::from_secs(80)));
+        assert_eq!(counted(&[(0, 1_000), (10, 1)]).empty_in(), Some(Duration::from_secs(1)));
     }
 
     #[test]

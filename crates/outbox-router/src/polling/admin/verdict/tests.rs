@@ -104,6 +104,9 @@ fn a_backlog_that_becomes_smaller_says_in_what_time_it_is_delivered() {
     let sentence = "8000 rows pending, the oldest for 5 min; nothing is pending in about 81 s at \
                     this pace";
     assert_eq!(verdict.sentence, sentence);
+    // Nothing goes on at the pace of what has been while the worker is blocked.
+    world.state(PollState::Blocked, Some(Failure::new(Code::KafkaUnreachable, "no answer")));
+    assert_eq!(Facts::of(&world.worker, &world.survey, &world.memory, world.now).empty_in, None);
 }
 
 #[test]
