@@ -17,7 +17,7 @@ use super::{
 use crate::{
     clock::Moment,
     failure::{Case, Class, Code, Failure},
-    progress::ticket::Ticket,
+    progress::{LastTransaction, ticket::Ticket},
     telemetry::{HeldReport, HeldTotals, NewLetter, SkippedRow},
 };
 
@@ -175,9 +175,9 @@ impl Holding {
         Some(Failure::of(case, what))
     }
 
-    /// A broker refused a record of the transaction that commits at `commit_lsn`.
-    pub(crate) fn refused(&mut self, commit_lsn: Lsn, failure: &Failure) -> Narrowed {
-        let narrowed = self.refusals.refused(commit_lsn, failure);
+    /// A broker refused a record of this transaction.
+    pub(crate) fn refused(&mut self, of: LastTransaction, failure: &Failure) -> Narrowed {
+        let narrowed = self.refusals.refused(of, failure);
         self.review();
         narrowed
     }

@@ -8,13 +8,17 @@
 
 use std::collections::BTreeMap;
 
-use pgoutput::Lsn;
+use pgoutput::{Begin, Lsn, PgTimestamp, Xid};
 
 use super::EventId;
-use crate::failure::Failure;
+use crate::{failure::Failure, progress::LastTransaction};
 
 /// The size of a group after the first failure.
 const GROUP: u32 = 256;
+
+/// By what a transaction is told from another one at the same position, as a server writes it that
+/// was restored to an earlier state.
+type Told = (Xid, PgTimestamp);
 
 /// A transaction whose records are produced in groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +48,8 @@ pub(crate) struct Refusals {
     suspects: Option<Suspects>,
     /// What was found, until its position is confirmed.
     culprits: BTreeMap<EventId, Failure>,
+    /// The transactions of both, by where they commit.
+    transactions: BTreeMap<Lsn, Told>,
 }
 
 /// What a refusal has shown.
@@ -67,8 +73,19 @@ impl Refusals {
         self.suspects.is_some_and(|suspects| suspects.begun.is_some())
     }
 
-    /// A broker refused a record of the transaction that commits at `commit_lsn`.
-    pub(crate) fn refused(&mut self, commit_lsn: Lsn, failure: &Failure) -> Narrowed {
+    /// This transaction is received. What is known of another one at its position says nothing of
+    /// its records.
+    pub(crate) fn begun(&mut self, begin: &Begin) {
+        let told = (begin.xid, begin.committed_at);
+        if self.transactions.get(&begin.final_lsn).is_some_and(|known| *known != told) {
+            self.forget(begin.final_lsn);
+        }
+    }
+
+    /// A broker refused a record of this transaction.
+    pub(crate) fn refused(&mut self, of: LastTransaction, failure: &Failure) -> Narrowed {
+        let LastTransaction { commit_lsn, xid, committed_at, .. } = of;
+        self.transactions.insert(commit_lsn, (xid, committed_at));
         let known = self.suspects.filter(|known| known.commit_lsn == commit_lsn);
         match known {
             // It was in flight alone.
@@ -141,6 +158,13 @@ impl Refusals {
     pub(crate) fn position_confirmed(&mut self, confirmed: Lsn) {
         self.suspects.take_if(|suspects| confirmed > suspects.commit_lsn);
         self.culprits.retain(|id, _| confirmed <= id.commit_lsn);
+        self.transactions.retain(|commit_lsn, _| confirmed <= *commit_lsn);
+    }
+
+    fn forget(&mut self, commit_lsn: Lsn) {
+        self.suspects.take_if(|suspects| suspects.commit_lsn == commit_lsn);
+        self.culprits.retain(|id, _| id.commit_lsn != commit_lsn);
+        self.transactions.remove(&commit_lsn);
     }
 
     fn of(&self, id: EventId) -> Option<&Suspects> {
@@ -159,6 +183,21 @@ mod tests {
 
     fn refused() -> Failure {
         Failure::new(Code::RecordRefused, "refused")
+    }
+
+    /// The transaction of [`id`].
+    fn transaction() -> LastTransaction {
+        LastTransaction {
+            commit_lsn: id(0).commit_lsn,
+            end_lsn: Lsn::from_u64(108),
+            xid: Xid::from_u32(7),
+            committed_at: PgTimestamp::from_micros(1),
+        }
+    }
+
+    fn begin(xid: u32, micros: i64) -> Begin {
+        let committed_at = PgTimestamp::from_micros(micros);
+        Begin { final_lsn: id(0).commit_lsn, committed_at, xid: Xid::from_u32(xid) }
     }
 
     /// Produces a transaction of `records`, of which one is refused, as sessions do. Returns
@@ -182,7 +221,7 @@ mod tests {
             fails |= index == culprit;
         }
         if fails {
-            assert_eq!(refusals.refused(id(0).commit_lsn, &refused()), Narrowed::Further);
+            assert_eq!(refusals.refused(transaction(), &refused()), Narrowed::Further);
         }
         refusals.session_ended();
         !fails
@@ -206,7 +245,7 @@ mod tests {
     #[test]
     fn one_record_is_in_flight_at_the_end_and_nothing_waits_elsewhere() {
         let mut refusals = Refusals::default();
-        refusals.refused(id(0).commit_lsn, &refused());
+        refusals.refused(transaction(), &refused());
         refusals.offered(id(0));
         refusals.session_ended();
         let other = EventId { commit_lsn: Lsn::from_u64(200), index: 0 };
@@ -214,9 +253,24 @@ mod tests {
         refusals.offered(id(0));
         assert!(!refusals.must_wait(id(1), 1), "the group has room");
         refusals.offered(id(1));
-        refusals.refused(id(0).commit_lsn, &refused());
+        refusals.refused(transaction(), &refused());
         refusals.offered(id(0));
         assert!(refusals.must_wait(id(1), 1) && !refusals.must_wait(id(1), 0));
+    }
+
+    #[test]
+    fn what_is_known_says_nothing_of_another_transaction_at_the_position() {
+        for (other, is_other) in [(begin(7, 1), false), (begin(8, 1), true), (begin(7, 2), true)] {
+            let mut refusals = Refusals::default();
+            assert!(!session(&mut refusals, 1, 0));
+            assert!(!session(&mut refusals, 1, 0));
+            refusals.begun(&other);
+            assert_eq!(refusals.culprit(id(0)).is_none(), is_other, "{other:?}");
+            let mut refusals = Refusals::default();
+            assert!(!session(&mut refusals, 1, 0));
+            refusals.begun(&other);
+            assert_eq!(refusals.is_empty(), is_other, "{other:?}");
+        }
     }
 
     #[test]

@@ -193,13 +193,13 @@ impl Relay {
         at: Moment,
     ) {
         let session = self.phase.session();
-        let commit = session.zip(transaction).and_then(|(own, of)| own.ledger.commit_lsn_of(of));
-        let failure = self.of_letter(match commit {
-            Some(lsn) => failure.at(lsn),
+        let known = session.zip(transaction).and_then(|(own, of)| own.ledger.transaction_of(of));
+        let failure = self.of_letter(match known {
+            Some(known) => failure.at(known.commit_lsn),
             None => failure,
         });
         let is_streaming = matches!(self.phase, Phase::Streaming(_));
-        if is_streaming && self.narrow(transaction, &failure) == Narrowed::Further {
+        if is_streaming && self.narrow(transaction, known, &failure) == Narrowed::Further {
             self.replay_narrowed(&failure, at);
             return;
         }

@@ -13,7 +13,7 @@ use crate::{
         suspects::Narrowed,
     },
     ports::{AckRun, RecordSink, Refusal, RefusalReason},
-    progress::TransactionRef,
+    progress::{LastTransaction, TransactionRef},
     protocol::{Action, FrameOutcome},
     routing::{record::TopicId, topic::TopicName},
     session::{Row, Rows, Surroundings},
@@ -316,6 +316,7 @@ impl Relay {
     pub(super) fn narrow(
         &mut self,
         transaction: Option<TransactionRef>,
+        known: Option<LastTransaction>,
         failure: &Failure,
     ) -> Narrowed {
         // With compression only the broker knows that a record is too large. What shows a dead
@@ -325,13 +326,13 @@ impl Relay {
         if !is_of_record || is_of_letter {
             return Narrowed::No;
         }
-        match (transaction, failure.lsn) {
+        match (transaction, known) {
             (Some(of), _) if of.is_release() => {
                 let message = failure.message_with_causes();
                 self.held.release.refused(of, Letter { code: failure.code, message });
                 Narrowed::Further
             }
-            (_, Some(lsn)) if self.held.takes(failure.code) => self.held.refused(lsn, failure),
+            (_, Some(known)) if self.held.takes(failure.code) => self.held.refused(known, failure),
             _ => Narrowed::No,
         }
     }

@@ -42,7 +42,10 @@ impl Session {
             Parsed::Message(data, Message::Insert(insert)) => (data, insert),
             Parsed::Message(_, message) => {
                 match message {
-                    Message::Begin(begin) => around.held.keys.forget_before(begin.final_lsn),
+                    Message::Begin(begin) => {
+                        around.held.keys.forget_before(begin.final_lsn);
+                        around.held.refusals.begun(&begin);
+                    }
                     Message::Commit(commit) => around.held.keys.forget_before(commit.end_lsn),
                     Message::Insert(_)
                     | Message::Origin(_)

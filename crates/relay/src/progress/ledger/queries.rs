@@ -36,11 +36,11 @@ impl Ledger {
         is_unacked.then_some(Unacked { commit_lsn: front.commit_lsn, since: front.since })
     }
 
-    /// Where a record's transaction commits, if it is one of this session's.
-    pub(crate) fn commit_lsn_of(&self, transaction: TransactionRef) -> Option<Lsn> {
+    /// A record's transaction, if it is one of this session's.
+    pub(crate) fn transaction_of(&self, transaction: TransactionRef) -> Option<LastTransaction> {
         let index = self.index(transaction.number)?;
         let entry = self.entries.get(index)?;
-        (transaction.session == self.session).then_some(entry.commit_lsn)
+        (transaction.session == self.session).then(|| entry.identity())
     }
 
     /// The last transaction with events before [`Ledger::settled`].
