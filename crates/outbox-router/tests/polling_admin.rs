@@ -72,6 +72,9 @@ async fn every_metric_has_its_exact_name_labels_and_value() {
         r#"outbox_verdict{pipeline="shop",verdict="ok"} 1"#.to_owned(),
         r#"outbox_inflight_events{pipeline="shop"} 4"#.to_owned(),
         r#"outbox_reconnects_total{pipeline="shop",peer="postgres"} 3"#.to_owned(),
+        r#"outbox_kafka_broker_info{pipeline="shop",broker="1",address="kafka-1.example:9092"} 1"#
+            .to_owned(),
+        r#"outbox_kafka_broker_requests_total{pipeline="shop",broker="1"} 7"#.to_owned(),
         r#"outbox_errors_total{pipeline="shop",component="postgres",code="P001"} 2"#.to_owned(),
         r#"outbox_errors_total{pipeline="shop",component="postgres",code="P042"} 0"#.to_owned(),
         format!(

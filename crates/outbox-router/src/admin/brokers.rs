@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::{
     epoch::epoch,
     exposition::{Page, Type},
-    view::View,
 };
 use crate::{
     kafka::{BrokerConnection, BrokerFigures, BrokerStatistics, RoundTrip, Waiting},
@@ -18,8 +17,8 @@ use crate::{
 
 /// Where `kafka.statistics` is off there are none of these series. Where it is on, those of a
 /// broker exist from the first statistics that name it.
-pub(super) fn metrics(page: &mut Page, view: &View<'_>) {
-    let Some(statistics) = &view.brokers else { return };
+pub(crate) fn metrics(page: &mut Page, statistics: Option<&BrokerStatistics>) {
+    let Some(statistics) = statistics else { return };
     let BrokerStatistics { interval, received, brokers, others } = statistics;
     page.gauge_float(
         "outbox_kafka_statistics_interval_seconds",

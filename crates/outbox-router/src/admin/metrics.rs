@@ -33,7 +33,7 @@ pub fn encode(view: &View<'_>) -> String {
     retention::metrics(&mut pipeline, view.settings.keep, &view.retention, &view.monitor.tables);
     let Snapshot { topics, other_topics, .. } = &view.relay.snapshot;
     shared_metrics::of_topics(&mut pipeline, topics, other_topics);
-    brokers::metrics(&mut pipeline, view);
+    brokers::metrics(&mut pipeline, view.brokers.as_ref());
     shared_metrics::of_build(&mut pipeline);
     let mut own = Page::new(&[("pipeline", &settings.name)]);
     process::metrics(&mut own);

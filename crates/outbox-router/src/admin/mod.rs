@@ -21,7 +21,7 @@
 //! and `hosts` keeps out the web pages that a browser on the same machine shows.
 
 mod answer;
-mod brokers;
+pub(crate) mod brokers;
 mod connection;
 pub(crate) mod epoch;
 pub(crate) mod exposition;

@@ -14,11 +14,16 @@ use relay::{ExitReason, OnFailed};
 use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
-    sync::oneshot,
+    sync::{oneshot, watch},
 };
 
 use crate::{
-    block_on::block_on, cli::Exit, config::SourceKind, prepare::Prepared, shell::Endpoint,
+    block_on::block_on,
+    cli::Exit,
+    config::SourceKind,
+    kafka::{BrokerStatistics, KafkaSettings, StatisticsFeed},
+    prepare::Prepared,
+    shell::Endpoint,
 };
 
 /// Why `run` could not start, or ended without an outcome.
@@ -73,6 +78,14 @@ impl App {
             SourceKind::Stream => block_on(self.stream())?,
             SourceKind::Polling => block_on(self.poll())?,
         }
+    }
+
+    /// How to make the producer, and where librdkafka's statistics of it are read, if they are
+    /// wanted.
+    fn kafka(&self) -> (KafkaSettings, Option<watch::Receiver<BrokerStatistics>>) {
+        let feed = self.prepared.config.kafka.statistics.map(StatisticsFeed::every);
+        let (statistics, brokers) = feed.unzip();
+        (KafkaSettings { statistics, ..self.prepared.kafka.clone() }, brokers)
     }
 
     async fn listen(&self) -> Result<TcpListener, StartError> {

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::{App, StartError, StopSignals, on_its_own_thread, process_id};
 use crate::{
+    kafka::KafkaSettings,
     polling::{
         admin::{self, AdminEndpoint},
         report::WorkerReport,
@@ -40,14 +41,15 @@ impl App {
         let (reports, worker) = watch::channel(first);
         let (stop, stopping) = watch::channel(Running::On);
         let (taps, tap) = tap::taps(self.prepared.config.admin.tap);
-        let parts = self.worker_parts(poller, clock, (reports, stopping, tap));
+        let (kafka, brokers) = self.kafka();
+        let parts = self.worker_parts(poller, clock, kafka, (reports, stopping, tap));
         let mut ended = on_its_own_thread(move || Worker::new(parts).run())?;
 
         let (surveys, surveyed) = watch::channel(survey::SurveyReport::default());
         let survey = survey::run(self.survey_settings(), self.endpoint(), surveys);
         let sweeps = prepare::polled_sweep(&self.prepared.config, Scan::ByIndex);
         let (removals, retention) = watch::channel(retention::first_report(sweeps.as_ref()));
-        let sources = admin::Sources { worker, surveyed, retention, taps };
+        let sources = admin::Sources { worker, surveyed, retention, brokers, taps };
         let endpoint = AdminEndpoint::new(self.polling_admin_settings(), sources);
         let service = service::run(endpoint.standing(), stop.subscribe());
         // It serves until the process ends: a worker that drains must be observable.
@@ -87,6 +89,7 @@ impl App {
         &self,
         poller: Poller,
         clock: LeaseClock,
+        kafka: KafkaSettings,
         (reports, shutdown, tap): (watch::Sender<WorkerReport>, watch::Receiver<Running>, Tap),
     ) -> WorkerParts<Endpoint> {
         let config = &self.prepared.config;
@@ -102,7 +105,7 @@ impl App {
             leases: LeaseTable::new(self.endpoint(), names, worker, config.name.clone(), lease),
             lease,
             listener,
-            kafka: self.prepared.kafka.clone(),
+            kafka,
             reports,
             shutdown,
             tap,

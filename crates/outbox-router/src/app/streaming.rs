@@ -19,7 +19,6 @@ use super::{App, StartError, StopSignals, on_its_own_thread, process_id};
 use crate::{
     admin::{self, standing::standing, view::View},
     held::{HeldStore, Keep},
-    kafka::{BrokerStatistics, KafkaSettings, StatisticsFeed},
     monitor::{self, MonitorReport, RelayReport, Thresholds},
     postgres::WAL_SENDER_TIMEOUT,
     prepare::{pipeline, size, source, witness_key},
@@ -169,14 +168,6 @@ impl App {
             on_failed: self.on_failed,
             seed: u64::from(std::process::id()),
         }
-    }
-
-    /// How to make the producer, and where librdkafka's statistics of it are read, if they are
-    /// wanted.
-    fn kafka(&self) -> (KafkaSettings, Option<watch::Receiver<BrokerStatistics>>) {
-        let feed = self.prepared.config.kafka.statistics.map(StatisticsFeed::every);
-        let (statistics, brokers) = feed.unzip();
-        (KafkaSettings { statistics, ..self.prepared.kafka.clone() }, brokers)
     }
 
     fn held_settings(&self) -> HeldSettings {

@@ -3,9 +3,10 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, path::Path};
 
+use outbox_router::alerts::{Alert, Pace, Scope, Severity, alerts};
 use serde_json::Value;
 
-use super::{accepted, admin_fixture, promtool};
+use super::{accepted, exposed, promtool};
 
 /// What the variables stand for where Prometheus reads an expression.
 const VARIABLES: [(&str, &str); 3] =
@@ -57,15 +58,21 @@ fn metrics(expression: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
+/// Whether a router whose `/metrics` is `text` exports it.
+fn is_in(text: &str, name: &str) -> bool {
+    text.contains(&format!("\n{name}{{"))
+}
+
 #[tokio::test]
 async fn every_metric_of_the_dashboard_is_exported_and_of_the_chosen_pipelines() {
     let dashboard = dashboard();
-    let text = admin_fixture::start().await.get("/metrics").await;
+    let [streams, polls] = exposed().await;
     for (title, expression) in expressions(&dashboard) {
         let named: Vec<(&str, &str)> = metrics(expression).collect();
         assert!(!named.is_empty(), "{title}: {expression}");
         for (name, rest) in named {
-            let is_exported = text.contains(&format!("\n{name}{{"))
+            let is_exported = is_in(&streams, name)
+                || is_in(&polls, name)
                 // The role may not list the directory in the fixture.
                 || name == "outbox_wal_directory_bytes";
             assert!(is_exported, "{title} asks for {name}");
@@ -81,14 +88,98 @@ async fn every_metric_of_the_dashboard_is_exported_and_of_the_chosen_pipelines()
     }
 }
 
+/// A panel that is empty, or means something else, with one source must not look like a fault.
+#[tokio::test]
+async fn a_panel_without_data_of_one_source_says_so() {
+    let dashboard = dashboard();
+    let [streams, polls] = exposed().await;
+    let mut row = "";
+    for panel in panels(&dashboard) {
+        let title = panel["title"].as_str().unwrap();
+        if panel["type"] == "row" {
+            row = title;
+            continue;
+        }
+        let said = format!("{row}\n{title}\n{}", panel["description"].as_str().unwrap());
+        let said = said.to_lowercase();
+        let asked: Vec<&str> = panel["targets"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|target| target["expr"].as_str().unwrap())
+            .collect();
+        let lacks = |text: &str| {
+            let is_whole =
+                |expression: &&&str| metrics(expression).all(|(name, _)| is_in(text, name));
+            asked.len() - asked.iter().filter(is_whole).count()
+        };
+        if lacks(&polls) == asked.len() {
+            assert!(said.contains("no data with polling"), "{title} is empty with polling");
+        } else if lacks(&polls) + lacks(&streams) > 0 {
+            assert!(said.contains("polling"), "{title} is not the same with polling");
+        }
+    }
+}
+
+/// What an alert's expression is compared with. A count that must not be above 0 is coloured at 1.
+fn limit(alert: &Alert) -> u64 {
+    let expression = Scope::Every.expression(alert, Pace::AS_SHIPPED);
+    let (_, after) = expression.split_once(" > ").unwrap();
+    let number = after.split(|c: char| !c.is_ascii_digit()).next().unwrap();
+    number.parse::<u64>().unwrap().max(1)
+}
+
+/// A panel that leads to the page of an alert has its colour where the alert begins.
+#[test]
+fn panels_have_the_limits_of_the_alerts() {
+    let dashboard = dashboard();
+    let is_compared = |alert: &&Alert| {
+        alert.name.starts_with("OutboxPolling")
+            || ["OutboxOldestUnacked", "OutboxStalled", "OutboxGapOpen"].contains(&alert.name)
+    };
+    for alert in alerts().filter(is_compared) {
+        let colour = match alert.severity {
+            Severity::Critical => "red",
+            Severity::Warning => "orange",
+        };
+        let step = serde_json::json!({"color": colour, "value": limit(alert)});
+        let page = format!("${{runbook}}/{}.md", alert.name);
+        let leads = |panel: &&Value| {
+            panel["links"].as_array().into_iter().flatten().any(|link| link["url"] == page)
+        };
+        let panels: Vec<&Value> = panels(&dashboard).into_iter().filter(leads).collect();
+        assert!(!panels.is_empty(), "no panel leads to {page}");
+        for panel in panels {
+            let config = &panel["fieldConfig"];
+            let overridden = config["overrides"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .flat_map(|it| it["properties"].as_array().unwrap())
+                .filter(|property| property["id"] == "thresholds")
+                .map(|property| &property["value"]);
+            let mut steps = [&config["defaults"]["thresholds"]]
+                .into_iter()
+                .chain(overridden)
+                .flat_map(|thresholds| thresholds["steps"].as_array().unwrap());
+            assert!(
+                steps.any(|it| *it == step),
+                "{} has no {step} of {}",
+                panel["title"],
+                alert.name
+            );
+        }
+    }
+}
+
 /// Every label by which an expression groups, or which its legend shows, is one that a router or
 /// Prometheus gives: a name that is misspelled gives empty legends and no error.
 #[tokio::test]
 async fn every_label_of_a_legend_is_one_that_is_exported() {
-    let text = admin_fixture::start().await.get("/metrics").await;
+    let exposed = exposed().await;
     // Prometheus itself adds these.
     let mut labels = BTreeSet::from(["instance", "namespace"]);
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
+    for line in exposed.iter().flat_map(|text| text.lines()).filter(|line| !line.starts_with('#')) {
         let inner = line.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
         let pairs = inner.into_iter().flat_map(|(inner, _)| inner.split(','));
         labels.extend(pairs.filter_map(|pair| pair.split_once('=').map(|(name, _)| name)));

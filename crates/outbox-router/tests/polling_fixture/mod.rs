@@ -7,6 +7,7 @@ use std::{
 };
 
 use outbox_router::{
+    kafka::{BrokerConnection, BrokerFigures, BrokerStatistics, RoundTrip, Waiting},
     monitor::{Polled, tables::TableSize},
     polling::{
         admin::{AdminEndpoint, AdminSettings, Sources},
@@ -72,8 +73,13 @@ pub(crate) async fn start_with(keeps: Keeps) -> Endpoint {
     let (worker, worker_seen) = watch::channel(WorkerReport::first(report()));
     let (surveyed, survey_seen) = watch::channel(survey());
     let (_, retention) = watch::channel(removed());
-    let taps = taps(TapShows::Metadata).0;
-    let sources = Sources { worker: worker_seen, surveyed: survey_seen, retention, taps };
+    let sources = Sources {
+        worker: worker_seen,
+        surveyed: survey_seen,
+        retention,
+        brokers: Some(watch::channel(brokers()).1),
+        taps: taps(TapShows::Metadata).0,
+    };
     let server =
         tokio::spawn(AdminEndpoint::new(settings, sources).serve(listener, std::future::pending()));
     Endpoint { address, worker, surveyed, server }
@@ -81,6 +87,34 @@ pub(crate) async fn start_with(keeps: Keeps) -> Endpoint {
 
 pub(crate) fn name() -> TableName {
     TableName { schema: "public".to_owned(), name: "outbox".to_owned() }
+}
+
+/// One broker that has answered.
+fn brokers() -> BrokerStatistics {
+    let waiting = || Waiting { requests: 0, records: 0 };
+    let ten = Duration::from_millis(10);
+    let broker = BrokerFigures {
+        address: "kafka-1.example:9092".to_owned(),
+        connection: Some(BrokerConnection::Up),
+        unsent: waiting(),
+        unanswered: waiting(),
+        round_trip: Some(RoundTrip { mean: ten, p50: ten, p99: ten, max: ten }),
+        requests: 7,
+        sent_bytes: 700,
+        received_bytes: 70,
+        send_errors: 0,
+        retries: 0,
+        timeouts: 0,
+        connects: 1,
+        disconnects: 0,
+        throttled: Duration::ZERO,
+    };
+    BrokerStatistics {
+        interval: Duration::from_secs(10),
+        received: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)),
+        brokers: BTreeMap::from([(1, broker)]),
+        others: 0,
+    }
 }
 
 /// One of two workers, which has delivered some rows.

@@ -14,6 +14,7 @@ use relay::{
 use super::view::View;
 use crate::{
     admin::{
+        brokers,
         epoch::epoch,
         exposition::{Page, Type, seconds},
         process, retention, shared_metrics,
@@ -49,6 +50,7 @@ pub(super) fn encode(view: &View<'_>) -> String {
     .whole(&[("peer", "postgres")], report.reconnects);
     shared_metrics::of_errors(&mut page, &report.errors);
     shared_metrics::of_topics(&mut page, &report.topics, &report.other_topics);
+    brokers::metrics(&mut page, view.brokers.as_ref());
     shared_metrics::of_build(&mut page);
     process::metrics(&mut page);
     page.into_text()

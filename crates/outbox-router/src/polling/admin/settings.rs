@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::{
+    kafka::BrokerStatistics,
     polling::{report::WorkerReport, survey::SurveyReport},
     retention::RetentionReport,
     tap::Taps,
@@ -31,6 +32,8 @@ pub struct Sources {
     pub surveyed: watch::Receiver<SurveyReport>,
     /// What retention publishes.
     pub retention: watch::Receiver<RetentionReport>,
+    /// What librdkafka tells of the brokers; `None` where `kafka.statistics` is off.
+    pub brokers: Option<watch::Receiver<BrokerStatistics>>,
     /// What `/tap` answers with.
     pub taps: Taps,
 }

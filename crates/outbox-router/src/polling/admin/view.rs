@@ -6,6 +6,7 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{AdminSettings, Sources, facts::Facts, memory::Memory, verdict};
 use crate::{
+    kafka::BrokerStatistics,
     polling::{report::WorkerReport, survey::SurveyReport},
     retention::RetentionReport,
     status::Verdict,
@@ -17,6 +18,8 @@ pub(super) struct View<'a> {
     pub(super) worker: WorkerReport,
     pub(super) survey: SurveyReport,
     pub(super) retention: RetentionReport,
+    /// What librdkafka told of the brokers last; `None` where `kafka.statistics` is off.
+    pub(super) brokers: Option<BrokerStatistics>,
     pub(super) memory: Memory,
     /// When the request came.
     pub(super) now: Instant,
@@ -35,6 +38,7 @@ impl<'a> View<'a> {
             worker: sources.worker.borrow().clone(),
             survey: sources.surveyed.borrow().clone(),
             retention: sources.retention.borrow().clone(),
+            brokers: sources.brokers.as_ref().map(|brokers| brokers.borrow().clone()),
             memory: memory.borrow().clone(),
             now: Instant::now(),
         }
