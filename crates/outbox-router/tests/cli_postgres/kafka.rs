@@ -1,10 +1,15 @@
 //! A state topic beside the server: librdkafka's mock cluster, and what the pipeline's record says
 //! there.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use outbox_router::kafka::{KafkaSettings, put_state, read_state};
-use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
+use rdkafka::{
+    ClientConfig,
+    message::{Header, OwnedHeaders},
+    mocking::MockCluster,
+    producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer as _},
+};
 use relay::{
     TopicName,
     witness::{Witness, WitnessKey, combine},
@@ -30,6 +35,18 @@ impl StateCluster {
     /// A topic for events.
     pub(crate) fn create_topic(&self, name: &str, partitions: i32) {
         self.mock.create_topic(name, partitions, 1).expect("a topic");
+    }
+
+    /// Writes a record with this key and this id.
+    pub(crate) fn produce(&self, topic: &str, key: &str, id: &str) {
+        let producer: BaseProducer = ClientConfig::new()
+            .set("bootstrap.servers", &self.bootstrap)
+            .create()
+            .expect("a producer");
+        let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id) });
+        let record = BaseRecord::to(topic).key(key).payload("{}").headers(headers);
+        producer.send(record).expect("enqueued");
+        producer.flush(Duration::from_secs(10)).expect("acknowledged");
     }
 
     /// Adds to a command line what leads here, and keeps no state.

@@ -14,6 +14,7 @@ mod kafka;
 mod open_events;
 mod partitions;
 mod polled;
+mod polled_ids;
 mod polling_status;
 mod record;
 mod replay;

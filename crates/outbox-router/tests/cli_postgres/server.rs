@@ -270,7 +270,10 @@ pub(crate) async fn run_line(audience: Audience, line: &[String], answer: &str) 
     let exit = match &cli.command {
         Command::Task(task) => cli::execute(&cli, task, &config, &environment, &mut terminal).await,
         Command::Migrate(from) => cli::migrate(&cli, from, &environment, &mut terminal).await,
-        Command::Run(_) | Command::Explain(_) => panic!("neither a task nor a migration"),
+        Command::Explain(args) => {
+            cli::explain_row(args, &config, &environment, &mut terminal).await
+        }
+        Command::Run(_) => panic!("it runs until it is stopped"),
     };
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     CommandOutput { exit, out: text(out), err: text(err) }

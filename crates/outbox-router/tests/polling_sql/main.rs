@@ -23,6 +23,7 @@ mod leases;
 mod listening;
 mod marks;
 mod memory;
+mod named;
 mod pooler;
 mod presets;
 mod surveys;

@@ -13,7 +13,7 @@ use crate::{
     config::CreateTopics,
     kafka::{Operations, PartitionLayout, StateTopicInspected, TopicInspected},
     monitor::pins::WalPin,
-    polling::sql::{TableSurvey, UpkeepFacts},
+    polling::sql::{ColumnAdvice, TableSurvey, UpkeepFacts},
     shell::SourceReading,
 };
 
@@ -106,6 +106,19 @@ pub(super) struct PolledTableFacts {
     pub(super) upkeep: Part<UpkeepFacts>,
     /// Its rows, by their states; or why they could not be counted.
     pub(super) survey: Part<TableSurvey>,
+    /// What its columns say; `None` where it cannot be polled.
+    pub(super) columns: Option<ColumnAdvice>,
+    /// The time zones that its writers may have.
+    pub(super) zones: Part<Vec<WriterZone>>,
+}
+
+/// A time zone that sessions have unless they set another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct WriterZone {
+    /// The role that has one of its own; `None`: all others.
+    pub(super) role: Option<String>,
+    /// `TimeZone`
+    pub(super) zone: String,
 }
 
 /// What the state topic has of the pipeline.

@@ -35,7 +35,7 @@ const OF_SLOT: [&str; 4] = ["WAL", "Slot", "Publication", WITNESS];
 
 /// Checks of the other groups that are about a slot, or that another check makes where rows are
 /// polled.
-const CHECKS_OF_SLOT: [&str; 9] = [
+const CHECKS_OF_SLOT: [&str; 10] = [
     "a witness is kept",
     "PostgreSQL answers, takes the role, and can stream",
     "nothing pools the connection",
@@ -45,6 +45,7 @@ const CHECKS_OF_SLOT: [&str; 9] = [
     "no role but the owner may move rows to another partition",
     "rows are only inserted and deleted",
     "[retention] can do its work",
+    "the state topic keeps the witness, and may be read and written",
 ];
 
 /// Whether a group says something where rows come from this source: nothing is polled from a slot.
@@ -56,13 +57,47 @@ pub(super) fn is_shown(facts: &Facts, group: &Group) -> bool {
 pub(super) fn without_meaning(facts: &Facts, group: &Group, check: &Check) -> Option<NotRun> {
     let is_of_slot = OF_SLOT.contains(&group.title) || CHECKS_OF_SLOT.contains(&check.name);
     (facts.polled.is_some() && is_of_slot).then(|| {
-        NotRun("rows are polled, so nothing depends on WAL, a slot or a publication".to_owned())
+        let what = "rows are polled, so nothing depends on WAL, a slot, a publication or a witness";
+        NotRun(what.to_owned())
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codes::explanation;
+
+    /// What says something of a stream.
+    const OF_STREAM: [&str; 8] = [
+        "stops the router",
+        "router stops",
+        "recover",
+        "slot",
+        "publication",
+        "WAL",
+        "stream",
+        "witness",
+    ];
+
+    /// What says that it does.
+    const SAID: [&str; 3] = ["where rows are polled", "where they are polled", "from a slot"];
+
+    #[test]
+    fn a_check_of_polled_rows_says_nothing_of_a_stream_as_if_there_were_one() {
+        let groups = GROUPS.iter().filter(|group| !OF_SLOT.contains(&group.title));
+        let checks = groups.flat_map(|group| group.checks);
+        let checks = checks.filter(|check| !CHECKS_OF_SLOT.contains(&check.name));
+        let codes = checks.flat_map(|check| check.reports).map(|reports| reports.code);
+        for code in codes.filter(|code| code.starts_with('D')) {
+            let of = explanation(code).unwrap();
+            for text in [of.title, of.meaning, of.remedy] {
+                let lower = text.to_lowercase();
+                let is_said = SAID.iter().any(|said| lower.contains(said));
+                let word = OF_STREAM.iter().find(|word| text.contains(*word));
+                assert!(is_said || word.is_none(), "{code}: {word:?} in {text}");
+            }
+        }
+    }
 
     #[test]
     fn what_is_left_out_exists() {

@@ -31,6 +31,8 @@ mod topics;
 mod versions;
 mod wal;
 mod witness;
+mod writing_order;
+mod zones;
 
 use std::path::Path;
 

@@ -4,9 +4,10 @@
 use relay::{Code, Name, Names};
 
 use super::{
-    check::{Check, Judged, error, note, warning},
+    check::{Check, Judged, either, error, note, warning},
     facts::{Facts, Notify, PolledTableFacts},
     finding::{Finding, Severity},
+    writing_order, zones,
 };
 use crate::{
     codes::Advice,
@@ -90,6 +91,16 @@ pub(super) const CHECKS: &[Check] = &[
         name: "one pipeline polls a table",
         reports: &[warning(Advice::SeveralPipelines.as_str())],
         judge: |facts| each(facts, several),
+    },
+    Check {
+        name: "rows of a key come in the order in which they were written",
+        reports: &[either(Advice::OrderOfWriting.as_str(), &[Severity::Warning, Severity::Note])],
+        judge: writing_order::judge,
+    },
+    Check {
+        name: "writers and the router mean the same time by a mark",
+        reports: &[either(Advice::MarksWithoutZone.as_str(), &[Severity::Warning, Severity::Note])],
+        judge: zones::judge,
     },
     Check {
         name: "vacuum keeps up with the marks",
@@ -222,32 +233,10 @@ fn pending(table: &PolledTableFacts, survey: &TableSurvey) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cli::doctor::samples::codes, polling::sql::IndexWork};
-
-    fn upkeep() -> UpkeepFacts {
-        UpkeepFacts {
-            indexes: Vec::new(),
-            has_trigger: true,
-            dead: 0,
-            live: 0,
-            pipelines: vec!["orders".to_owned()],
-        }
-    }
-
-    fn table() -> PolledTableFacts {
-        PolledTableFacts {
-            name: "public.outbox".to_owned(),
-            quoted: "\"public\".\"outbox\"".to_owned(),
-            upkeep: Ok(upkeep()),
-            survey: Ok(TableSurvey {
-                pending: RowCount::Exactly(0),
-                oldest_seconds: None,
-                failed: RowCount::Exactly(0),
-                abandoned: RowCount::Exactly(0),
-                processing: RowCount::Exactly(0),
-            }),
-        }
-    }
+    use crate::{
+        cli::doctor::samples::{codes, polled_table, upkeep},
+        polling::sql::IndexWork,
+    };
 
     fn code(finding: Option<Finding>) -> Vec<&'static str> {
         codes(&finding.into_iter().collect::<Vec<_>>())
@@ -255,7 +244,7 @@ mod tests {
 
     #[test]
     fn an_invalid_index_is_dropped_and_made_again() {
-        assert!(index(&table(), &upkeep()).is_none());
+        assert!(index(&polled_table(), &upkeep()).is_none());
         let statements = ["drop index concurrently \"public\".\"i\"", "create index i"];
         let work = IndexWork {
             purpose: "finds pending rows",
@@ -263,7 +252,7 @@ mod tests {
             statements: statements.map(str::to_owned).into(),
         };
         let broken = UpkeepFacts { indexes: vec![work], ..upkeep() };
-        let finding = index(&table(), &broken).unwrap();
+        let finding = index(&polled_table(), &broken).unwrap();
         let remedy = finding.remedy.unwrap();
         assert!(
             remedy.contains("drop index concurrently \"public\".\"i\"; create index i"),
@@ -275,7 +264,7 @@ mod tests {
     fn many_dead_rows_are_more_than_the_living_ones() {
         let of = |dead, live| code(dead_of(dead, live));
         fn dead_of(rows: u64, live: u64) -> Option<Finding> {
-            dead(&table(), &UpkeepFacts { dead: rows, live, ..upkeep() })
+            dead(&polled_table(), &UpkeepFacts { dead: rows, live, ..upkeep() })
         }
         assert_eq!(of(60_000, 100_000), [""; 0]);
         assert_eq!(of(49_999, 0), [""; 0]);
@@ -285,9 +274,9 @@ mod tests {
     #[test]
     fn a_trigger_and_the_setting_belong_together() {
         let without = UpkeepFacts { has_trigger: false, ..upkeep() };
-        assert_eq!(code(missing_trigger(&table(), &without, Notify::Heard)), ["D051"]);
-        assert_eq!(code(missing_trigger(&table(), &without, Notify::Unheard)), [""; 0]);
-        assert_eq!(code(unused_trigger(&table(), &upkeep(), Notify::Unheard)), ["D052"]);
-        assert_eq!(code(unused_trigger(&table(), &upkeep(), Notify::Heard)), [""; 0]);
+        assert_eq!(code(missing_trigger(&polled_table(), &without, Notify::Heard)), ["D051"]);
+        assert_eq!(code(missing_trigger(&polled_table(), &without, Notify::Unheard)), [""; 0]);
+        assert_eq!(code(unused_trigger(&polled_table(), &upkeep(), Notify::Unheard)), ["D052"]);
+        assert_eq!(code(unused_trigger(&polled_table(), &upkeep(), Notify::Heard)), [""; 0]);
     }
 }

@@ -10,12 +10,15 @@ use relay::{
 
 use super::{
     facts::{
-        ColumnIndex, ConfigurationFacts, KafkaFacts, Layout, Owner, Removal, ServerFacts,
-        SlotFacts, TableFacts, TopicReading,
+        ColumnIndex, ConfigurationFacts, KafkaFacts, Layout, Owner, PolledTableFacts, Removal,
+        ServerFacts, SlotFacts, TableFacts, TopicReading,
     },
     finding::Finding,
 };
-use crate::kafka::{PartitionLayout, TopicInspected};
+use crate::{
+    kafka::{PartitionLayout, TopicInspected},
+    polling::sql::{RowCount, TableSurvey, UpkeepFacts},
+};
 
 pub(super) fn codes(findings: &[Finding]) -> Vec<&'static str> {
     findings.iter().map(|finding| finding.code).collect()
@@ -71,6 +74,33 @@ pub(super) fn table() -> TableFacts {
         time: indexed("\"created_at\""),
         removal: Removal::Elsewhere,
         template: Some("outbox.event.${aggregate_type}".to_owned()),
+    }
+}
+
+pub(super) fn upkeep() -> UpkeepFacts {
+    UpkeepFacts {
+        indexes: Vec::new(),
+        has_trigger: true,
+        dead: 0,
+        live: 0,
+        pipelines: vec!["orders".to_owned()],
+    }
+}
+
+pub(super) fn polled_table() -> PolledTableFacts {
+    PolledTableFacts {
+        name: "public.outbox".to_owned(),
+        quoted: "\"public\".\"outbox\"".to_owned(),
+        upkeep: Ok(upkeep()),
+        survey: Ok(TableSurvey {
+            pending: RowCount::Exactly(0),
+            oldest_seconds: None,
+            failed: RowCount::Exactly(0),
+            abandoned: RowCount::Exactly(0),
+            processing: RowCount::Exactly(0),
+        }),
+        columns: None,
+        zones: Ok(Vec::new()),
     }
 }
 

@@ -17,7 +17,8 @@ const WITHOUT_ROW: [&str; 2] = ["explanation", "id"];
 pub struct RowArgs {
     /// Explain what the router makes of the row with this id: read it from the outbox table, and
     /// the topic's partition count from Kafka. The router's own role may not read the table; see
-    /// --admin-url
+    /// --admin-url. With source = "polling", also the row's primary key, such as 7, or 7,b of two
+    /// columns
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
     /// Explain what the router makes of this row, by the configuration alone: an object of columns,

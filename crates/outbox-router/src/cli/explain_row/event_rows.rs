@@ -10,13 +10,15 @@ use tokio_postgres::Client;
 use super::{
     event_columns::{Names, Partitioning, TimeColumn},
     explained::{Explained, Outcome, Produced, TimeSource, dry_run_of, explain, why_none_fits},
+    sought::Sought,
 };
 use crate::{
     cli::{TaskError, connect, topic_lookups::Topic},
-    config::Config,
-    postgres::{TextQuery, quote_identifier, quote_literal, quote_table},
+    config::{Config, SourceKind},
+    polling::sql::RowNames,
+    postgres::{TextQuery, quote_identifier, quote_table},
     prepare,
-    republish::{sql_type::SqlType, table_row::TableRow},
+    republish::table_row::TableRow,
 };
 
 /// A table whose rows are events.
@@ -25,6 +27,8 @@ pub(in crate::cli) struct EventRows {
     outboxes: Outboxes,
     row_bytes: usize,
     names: Names,
+    /// How rows are named that are polled.
+    polled: Option<RowNames>,
 }
 
 /// A row of the table.
@@ -62,6 +66,7 @@ pub(in crate::cli) struct Placed {
     pub(in crate::cli) count: NonZeroI32,
     /// What its id header holds; `None` where it has none.
     pub(in crate::cli) id: Option<Vec<u8>>,
+    pub(in crate::cli) key: Vec<u8>,
     /// The record's timestamp, where a column says it.
     pub(in crate::cli) time_ms: Option<i64>,
     /// Whether the record's timestamp is the time of the commit.
@@ -74,9 +79,6 @@ const READ_WITHIN: Duration = Duration::from_secs(30);
 
 /// How large a table may be that is read as a whole without a word: it takes less than a second.
 const LARGE_BYTES: i64 = 64 << 20;
-
-/// SQLSTATE's class of values that a type does not have.
-const DATA_EXCEPTION: &str = "22";
 
 impl EventRows {
     /// Reads the table's description, and whether this role may read its rows.
@@ -96,7 +98,14 @@ impl EventRows {
         let Some(names) = names else {
             return Err(why_none_fits(&described, &outboxes, row_bytes)?.into());
         };
-        Ok(Self { described, outboxes, row_bytes, names })
+        let polled = match config.postgres.source {
+            SourceKind::Stream => None,
+            SourceKind::Polling => {
+                let id = Some(names.id.as_str());
+                Some(RowNames::read(client, table, id).await.map_err(connect::denied)?)
+            }
+        };
+        Ok(Self { described, outboxes, row_bytes, names, polled })
     }
 
     pub(in crate::cli) fn table(&self) -> &TableName {
@@ -123,25 +132,40 @@ impl EventRows {
         Some(partition_for_key(bytes.as_bytes(), count))
     }
 
-    /// A row's id, where it is a column.
+    /// What people call a row: its id, where that is a column, and else the primary key of one that
+    /// is polled.
     pub(in crate::cli) fn id_of(&self, found: &EventRow) -> Option<String> {
-        found.row.value(&self.names.id).map(str::to_owned)
+        match &self.polled {
+            Some(polled) => polled.name_of(|column| found.value(column)),
+            None => found.value(&self.names.id).map(str::to_owned),
+        }
     }
 
-    /// The column that is searched for an id.
-    ///
-    /// # Errors
-    /// The id is no column of this table; says what it is.
-    pub(in crate::cli) fn id_column(&self) -> Result<&str, String> {
-        self.column("id", &self.names.id)
+    /// The rows that an id names; `Err` within says why there can be none.
+    pub(in crate::cli) async fn by_id(
+        &self,
+        client: &Client,
+        id: &str,
+    ) -> Result<Result<Sought, String>, TaskError> {
+        if let Some(polled) = &self.polled {
+            return Sought::of_id(client, polled, &self.names.id, id).await;
+        }
+        match self.column("id", &self.names.id) {
+            Ok(column) => Sought::of_column(client, &self.described, column, id).await,
+            Err(why) => Ok(Err(why)),
+        }
     }
 
-    /// The column that is searched for a key.
-    ///
-    /// # Errors
-    /// The key is no column of this table; says what it is.
-    pub(in crate::cli) fn key_column(&self) -> Result<&str, String> {
-        self.column("key", &self.names.key)
+    /// The rows of a key; `Err` within says why there can be none.
+    pub(in crate::cli) async fn by_key(
+        &self,
+        client: &Client,
+        key: &str,
+    ) -> Result<Result<Sought, String>, TaskError> {
+        match self.column("key", &self.names.key) {
+            Ok(column) => Sought::of_column(client, &self.described, column, key).await,
+            Err(why) => Ok(Err(why)),
+        }
     }
 
     fn column<'n>(&self, role: &str, name: &'n str) -> Result<&'n str, String> {
@@ -152,35 +176,13 @@ impl EventRows {
         Ok(name)
     }
 
-    /// A value as the column's type writes it; `Err` within says why it is none of the type.
-    pub(in crate::cli) async fn value_of(
-        &self,
-        client: &Client,
-        column: &str,
-        value: &str,
-    ) -> Result<Result<String, String>, TaskError> {
-        let known = self.described.columns.iter().find(|known| known.name == column);
-        let sql_type = known.map_or(SqlType::TEXT, |known| known.sql_type);
-        let sql_type = sql_type.cast_name(client).await?;
-        let query = format!("select ({}::{sql_type})::text", quote_literal(value));
-        match client.query_one(&query, &[]).await {
-            Ok(row) => Ok(Ok(row.try_get(0)?)),
-            Err(error)
-                if error.code().is_some_and(|code| code.code().starts_with(DATA_EXCEPTION)) =>
-            {
-                let table = &self.described.table;
-                Ok(Err(format!("column {column} of {table} is {sql_type}, and that is none")))
-            }
-            Err(error) => Err(connect::failure(error).into()),
-        }
-    }
-
     /// What to say before a column of a large table is searched that no index leads with.
     pub(in crate::cli) async fn advice(
         &self,
         client: &Client,
-        column: &str,
+        sought: &Sought,
     ) -> Result<Option<String>, TaskError> {
+        let Some(column) = &sought.column else { return Ok(None) };
         let query = "select exists (select from pg_index i join pg_attribute a \
                on a.attrelid = i.indrelid and a.attnum = i.indkey[0] \
                where i.indrelid = $1 and i.indisvalid and i.indpred is null and a.attname = $2), \
@@ -200,15 +202,14 @@ impl EventRows {
         }))
     }
 
-    /// The latest rows that have this value in a column, at most `limit`.
+    /// The latest of these rows, at most `limit`.
     ///
     /// # Errors
     /// The table may not be read, or not within half a minute.
     pub(in crate::cli) async fn latest(
         &self,
         mut client: &Client,
-        column: &str,
-        value: &str,
+        sought: &Sought,
         limit: u32,
     ) -> Result<Vec<EventRow>, TaskError> {
         let (written, order) = match &self.names.time {
@@ -222,11 +223,11 @@ impl EventRows {
             "select {}, xmin::text, {written}, \
                case current_setting('track_commit_timestamp') when 'on' then \
                  floor(extract(epoch from pg_xact_commit_timestamp(xmin)) * 1000)::int8 end \
-             from {} where {} = {} order by {order} limit {limit}",
+             from {} where {} order by {} limit {limit}",
             self.described.select_list(),
             quote_table(&self.described.table),
-            quote_identifier(column),
-            quote_literal(value),
+            sought.condition,
+            sought.first.iter().chain([&order]).cloned().collect::<Vec<_>>().join(", "),
         );
         let limit = format!("set statement_timeout = {}", READ_WITHIN.as_millis());
         client.batch_execute(&limit).await?;
@@ -235,7 +236,7 @@ impl EventRows {
             Ok(rows) => rows,
             Err(mut failure) => {
                 if begun.elapsed() >= READ_WITHIN
-                    && let Some(advice) = self.advice(client, column).await?
+                    && let Some(advice) = self.advice(client, sought).await?
                 {
                     failure.message = format!("{}; {advice}", failure.message);
                 }
@@ -301,7 +302,15 @@ impl EventRows {
         };
         let is_commit_time = produced.time == TimeSource::Commit;
         let id = header.and_then(|header| header.value.clone());
-        Placed { topic, partition, count, id, time_ms, is_commit_time }
+        let key = produced.key.clone();
+        Placed { topic, partition, count, id, key, time_ms, is_commit_time }
+    }
+}
+
+impl EventRow {
+    /// The value of a column.
+    pub(in crate::cli) fn value(&self, column: &str) -> Option<&str> {
+        self.row.value(column)
     }
 }
 

@@ -9,18 +9,21 @@ mod explained;
 mod json_row;
 mod jsonb;
 mod origins;
+mod read;
 mod render;
+mod sought;
 
-use relay::{Name, Outboxes, Role, TableName, Template, TopicFacts, source::Oid};
+use relay::{Name, Outboxes, Role, TableName, TopicFacts, source::Oid};
 use tokio_postgres::Client;
 
 pub use args::{ColumnType, RowArgs};
 pub(super) use event_rows::{EventRow, EventRows, Placed, Placement, check_privilege};
 pub use json_row::JsonRow;
+pub(super) use sought::Sought;
 
 use super::{
     Exit, TaskError, Terminal,
-    connect::{self, Access, with_connection},
+    connect::{Access, with_connection},
     form::Form,
     one_table::one_table,
     print_failure::print_failure,
@@ -33,6 +36,7 @@ use crate::{
 };
 use explained::{Explained, Outcome, explain};
 pub(super) use explained::{dry_run_of, why_none_fits};
+use read::{Read, read};
 
 /// Why nothing is explained: the command line does not fit the configuration, or there is no such
 /// row.
@@ -139,19 +143,20 @@ async fn from_table(
     // Where the columns do not fit, every row is refused for that, whatever its values.
     if let Some(mapping) = run.mapping(Oid::from_u32(row.oid)) {
         let column = mapping.column(Role::Id).unwrap_or_default();
-        if Template::is_one(column) {
-            let message = format!("the id of {table} is the text {column}; use --row instead");
-            return Ok(Err(usage(message)));
-        }
-        match row.read(client, column, id).await.map_err(connect::denied)? {
+        let source = config.postgres.source;
+        let Read { found, by } = match read(client, &mut row, (column, source), id).await? {
+            Ok(read) => read,
+            Err(why) => return Ok(Err(usage(why))),
+        };
+        match found {
             Found::One => {}
             Found::Several => {
                 writeln!(terminal.err, "note: several rows have this id; this is one of them")?;
             }
             Found::None => {
                 let message = format!(
-                    "{table} has no row whose {column} is {id}: it was deleted, or never \
-                     committed; --row explains a row that is in no table"
+                    "{table} has no row whose {by} is {id}: it was deleted, or never committed; \
+                     --row explains a row that is in no table"
                 );
                 return Ok(Err(Unexplained { exit: Exit::Failure, message }));
             }

@@ -25,7 +25,8 @@ const ROWS: [&str; 6] = ["ids", "keys", "since", "until", "condition", "all"];
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("rows").required(true).multiple(true).args(ROWS))]
 pub struct ReplayArgs {
-    /// Rows with this id; may be given several times
+    /// Rows with this id, or, with source = "polling", this primary key, such as 7, or 7,b of two
+    /// columns; may be given several times
     #[arg(long = "id", value_name = "ID")]
     pub ids: Vec<String>,
     /// Rows of this key; may be given several times

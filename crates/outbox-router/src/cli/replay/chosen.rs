@@ -7,7 +7,7 @@ use tokio_postgres::{Client, error::SqlState};
 use super::args::{Marker, ReplayArgs};
 use crate::{
     cli::{TaskError, dead_letters::Since, republication::OutboxRows, since},
-    postgres::{quote_literal, quote_table, sql_failure},
+    postgres::sql_failure,
     republish::selection::{Columns, OrderColumn, Query, is_one_of, time_literal},
 };
 
@@ -20,19 +20,32 @@ pub(super) struct Chosen {
     pub(super) shown: Vec<String>,
 }
 
+/// The rows of polled tables that ids name.
+pub(super) struct Named {
+    /// The columns that are compared with them, in words.
+    pub(super) by: String,
+    /// That a row is named so, for each id of the command line.
+    pub(super) conditions: Vec<String>,
+}
+
 /// A command line that does not fit the table, for people.
 pub(super) struct Unfit(pub(super) String);
 
-/// The rows that `args` names.
+/// The rows that `args` names; `named`: those of its ids, where rows are polled.
 pub(super) async fn choose(
     client: &Client,
     args: &ReplayArgs,
     rows: &OutboxRows,
+    named: Option<&Named>,
 ) -> Result<Result<Chosen, Unfit>, TaskError> {
     let (columns, table) = (&rows.columns, &rows.row.table);
     let mut query = rows.all();
     let mut shown = Vec::new();
-    if let Err(unfit) = by_texts(args, columns, &mut query, &mut shown) {
+    if let Some(Named { by, conditions }) = named {
+        query.and(conditions.join(" or "));
+        shown.push(shown_texts("id", by, &args.ids));
+    }
+    if let Err(unfit) = by_texts((args, named), columns, &mut query, &mut shown) {
         return Ok(Err(unfit));
     }
     let bounds = [("since", ">=", args.since.as_ref()), ("until", "<", args.until.as_ref())];
@@ -60,13 +73,14 @@ pub(super) async fn choose(
 }
 
 fn by_texts(
-    args: &ReplayArgs,
+    (args, named): (&ReplayArgs, Option<&Named>),
     columns: &Columns,
     query: &mut Query,
     shown: &mut Vec<String>,
 ) -> Result<(), Unfit> {
-    for (flag, column, texts) in [("id", &columns.id, &args.ids), ("key", &columns.key, &args.keys)]
-    {
+    let ids = if named.is_some() { &[][..] } else { args.ids.as_slice() };
+    let keys = args.keys.as_slice();
+    for (flag, column, texts) in [("id", &columns.id, ids), ("key", &columns.key, keys)] {
         if texts.is_empty() {
             continue;
         }
@@ -78,12 +92,16 @@ fn by_texts(
             Unfit(what)
         })?;
         query.and(is_one_of(&query.column(column), texts));
-        shown.push(match texts.as_slice() {
-            [text] => format!("{flag}: {} = {text}", column.name),
-            several => format!("{flag}: {} values of {}", several.len(), column.name),
-        });
+        shown.push(shown_texts(flag, &column.name, texts));
     }
     Ok(())
+}
+
+fn shown_texts(flag: &str, column: &str, texts: &[String]) -> String {
+    match texts {
+        [text] => format!("{flag}: {column} = {text}"),
+        several => format!("{flag}: {} values of {column}", several.len()),
+    }
 }
 
 fn time_column<'c>(
@@ -147,39 +165,4 @@ fn canonical(args: &ReplayArgs, table: &TableName, order: &[&str]) -> String {
         "order": order,
     })
     .to_string()
-}
-
-/// The ids of the command line that no row of the table has.
-pub(super) async fn unknown_ids(
-    client: &Client,
-    args: &ReplayArgs,
-    table: &TableName,
-    query: &Query,
-    id: &OrderColumn,
-) -> Result<Result<Vec<String>, Unfit>, TaskError> {
-    let values: Vec<String> = args
-        .ids
-        .iter()
-        .enumerate()
-        .map(|(place, text)| format!("({place}, {})", quote_literal(text)))
-        .collect();
-    let column = query.column(id);
-    let statement = format!(
-        "select given.place from (values {}) given (place, id) \
-         where not exists (select from {} where {column} = \
-           given.id::{}) order by 1",
-        values.join(", "),
-        quote_table(table),
-        id.sql_type.cast_name(client).await?
-    );
-    let rows = match client.query(&statement, &[]).await {
-        Ok(rows) => rows,
-        Err(error) => return refused(error, "--id").map(Err),
-    };
-    let mut unknown = Vec::new();
-    for row in rows {
-        let place: i32 = row.try_get(0)?;
-        unknown.extend(usize::try_from(place).ok().and_then(|place| args.ids.get(place)).cloned());
-    }
-    Ok(Ok(unknown))
 }

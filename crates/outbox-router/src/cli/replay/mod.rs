@@ -18,6 +18,7 @@
 mod args;
 mod bookkeeping;
 mod chosen;
+mod ids;
 mod report;
 mod select;
 mod work;

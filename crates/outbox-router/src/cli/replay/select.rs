@@ -3,7 +3,8 @@
 use relay::{Case, Failure};
 
 use super::{
-    chosen::{Chosen, choose, refused, unknown_ids},
+    chosen::{Chosen, choose, refused},
+    ids,
     report::{Plan, WhyHeld},
     work::{Early, Replay, Selection},
 };
@@ -27,16 +28,17 @@ impl Replay<'_> {
             Some(topic) => format!("topic {topic}"),
             None => format!("the topics of the rows, {}", rows.topic),
         };
+        let named = match ids::named(reader, config, args, &rows).await? {
+            Ok(named) => named,
+            Err(unfit) => return Ok(Err(unfit.into())),
+        };
         reader.batch_execute(BEGIN).await?;
-        let mut chosen = match choose(reader, args, &rows).await? {
+        let mut chosen = match choose(reader, args, &rows, named.as_ref()).await? {
             Ok(chosen) => chosen,
             Err(unfit) => return Ok(Err(unfit.into())),
         };
-        let unknown_ids = match (&columns.id, args.ids.as_slice()) {
-            (Ok(id), [_, ..]) => unknown_ids(reader, args, table, &chosen.query, id).await?,
-            _ => Ok(Vec::new()),
-        };
-        let unknown_ids = match unknown_ids {
+        let unknown = ids::unknown(reader, args, &rows, &chosen.query, named.as_ref()).await?;
+        let unknown_ids = match unknown {
             Ok(unknown_ids) => unknown_ids,
             Err(unfit) => return Ok(Err(unfit.into())),
         };

@@ -21,7 +21,8 @@ const LIMIT_MAX: i64 = 1_000;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("sought").required(true).multiple(true).args(["id", "key"]))]
 pub struct WhereArgs {
-    /// The event's id
+    /// The event's id; with source = "polling", also the row's primary key, such as 7, or 7,b of
+    /// two columns
     #[arg(value_name = "ID")]
     pub id: Option<String>,
     /// Without an id, list the latest events of this key. With one whose row is deleted, search the
@@ -32,7 +33,8 @@ pub struct WhereArgs {
     #[arg(long, value_name = "N", default_value = "10", conflicts_with = "id")]
     #[arg(value_parser = value_parser!(u32).range(1..=LIMIT_MAX))]
     pub limit: u32,
-    /// Look in this table alone [default: every configured one, or every published one]
+    /// Look in this table alone [default: every configured one, or every published one]. It has to
+    /// be named where rows of several have this id
     #[arg(long, value_name = "SCHEMA.TABLE", value_parser = table_name)]
     pub table: Option<TableName>,
     /// Read the topics from this time on: a time as PostgreSQL reads it (in UTC, if it names no

@@ -2,7 +2,10 @@
 
 use relay::{Failure, Lsn, TableName, TopicName};
 
-use super::search::{Ending, FoundRecord};
+use super::{
+    search::{Ending, FoundRecord},
+    wanted::Wanted,
+};
 use crate::{
     cli::{
         dead_letters::{DecidedBy, HeldEvent},
@@ -30,6 +33,8 @@ pub(super) struct Event {
     /// The LSN of a decision to skip it, and who decided.
     pub(super) skip: Option<(String, DecidedBy)>,
     pub(super) found: Option<FoundRecord>,
+    /// A record with the row's id, and with another key.
+    pub(super) of_another_key: Option<FoundRecord>,
     /// How the search in its partition ended.
     pub(super) ending: Option<Ending>,
     /// What its own marks say; `None` where rows are streamed, or its record was found before.
@@ -51,8 +56,6 @@ pub(super) enum Mark {
     Row(RowMarks),
     /// The row has left its table since it was read.
     Gone,
-    /// Its id is no column, by which it could be found again.
-    Nameless,
     /// They cannot be read.
     Unreadable(Box<Failure>),
 }
@@ -135,10 +138,12 @@ impl Event {
         matches!(&self.placement, Some(Placement::Record(placed)) if placed.is_commit_time)
     }
 
-    /// What its record's id header holds.
-    pub(super) fn record_id(&self) -> Option<Vec<u8>> {
+    /// By what its record is known; `None` where it has no id, or there is no record.
+    pub(super) fn wanted(&self) -> Option<Wanted> {
         match &self.placement {
-            Some(Placement::Record(placed)) => placed.id.clone(),
+            Some(Placement::Record(placed)) => {
+                Some(Wanted { id: placed.id.clone()?, key: Some(placed.key.clone()) })
+            }
             _ => None,
         }
     }
@@ -150,7 +155,7 @@ impl Mark {
         match self {
             Self::Row(marks) => marks.state == RowState::Published,
             Self::Gone => true,
-            Self::Nameless | Self::Unreadable(_) => false,
+            Self::Unreadable(_) => false,
         }
     }
 }

@@ -20,8 +20,8 @@ use crate::{
         TaskError,
         connect::Access,
         dead_letters::{self, Since},
-        explain_row::{EventRow, EventRows},
-        since, skip,
+        explain_row::{EventRow, EventRows, Sought},
+        shown_bytes, since, skip,
     },
     config::Config,
     postgres::{TextQuery, quote_literal},
@@ -30,6 +30,9 @@ use crate::{
 
 /// How far back the topics are read for an event of which no time is known.
 const DEFAULT_AGO: Duration = Duration::from_secs(3_600);
+
+/// How many bytes of an id are shown in an error.
+const ID_SHOWN_MAX: usize = 80;
 
 /// Of one id one row is expected, and a second shows that it is not alone.
 const ROWS_OF_ID: u32 = 2;
@@ -54,6 +57,13 @@ pub(super) struct Looked {
 
 /// A row, and the number of its table.
 type OfTable = (usize, EventRow);
+
+/// What rows are looked for by.
+#[derive(Debug, Clone, Copy)]
+enum By<'t> {
+    Id(&'t str),
+    Key(&'t str),
+}
 
 impl Look<'_> {
     /// Looks; `Err` within says what is wrong with the command line.
@@ -124,42 +134,40 @@ impl Look<'_> {
         Ok(tables)
     }
 
-    /// The rows of each table that have a value in a column, with the value as each table writes
-    /// it.
+    /// The rows of each table that are looked for, with what was typed as each table writes it.
     async fn rows(
         &self,
         tables: &[EventRows],
-        column_of: impl for<'t> Fn(&'t EventRows) -> Result<&'t str, String>,
-        (value, limit): (&str, u32),
+        by: By<'_>,
+        limit: u32,
         notes: &mut (dyn io::Write + Send),
     ) -> Result<Result<(Vec<String>, Vec<OfTable>), String>, TaskError> {
         let (mut refused, mut written, mut found) = (None, Vec::new(), Vec::new());
+        let mut is_any_sought = false;
         for (number, table) in tables.iter().enumerate() {
-            let column = match column_of(table) {
-                Ok(column) => column,
+            let sought = match by {
+                By::Id(id) => table.by_id(self.client, id).await?,
+                By::Key(key) => table.by_key(self.client, key).await?,
+            };
+            let sought: Sought = match sought {
+                Ok(sought) => sought,
                 Err(why) => {
                     refused = Some(why);
                     continue;
                 }
             };
-            let value = match table.value_of(self.client, column, value).await? {
-                Ok(value) => value,
-                Err(why) => {
-                    refused = Some(why);
-                    continue;
-                }
-            };
-            if let Some(advice) = table.advice(self.client, column).await? {
+            is_any_sought = true;
+            if let Some(advice) = table.advice(self.client, &sought).await? {
                 writeln!(notes, "note: {advice}")?;
             }
-            let rows = table.latest(self.client, column, &value, limit).await?;
+            let rows = table.latest(self.client, &sought, limit).await?;
             found.extend(rows.into_iter().map(|row| (number, row)));
-            if !written.contains(&value) {
+            if let Some(value) = sought.value.filter(|value| !written.contains(value)) {
                 written.push(value);
             }
         }
         Ok(match refused {
-            Some(why) if written.is_empty() => Err(why),
+            Some(why) if !is_any_sought => Err(why),
             _ => Ok((written, found)),
         })
     }
@@ -171,20 +179,35 @@ impl Look<'_> {
         since: Option<i64>,
         notes: &mut (dyn io::Write + Send),
     ) -> Result<Result<Looked, String>, TaskError> {
-        let rows = self.rows(tables, EventRows::id_column, (id, ROWS_OF_ID), notes).await?;
+        let rows = self.rows(tables, By::Id(id), ROWS_OF_ID, notes).await?;
         let (ids, mut rows) = match rows {
             Ok(found) => found,
             Err(why) => return Ok(Err(why)),
         };
         let horizon = position::horizon(self.client).await?;
+        if let Some(why) = ambiguous(id, &rows, tables) {
+            return Ok(Err(why));
+        }
         if rows.len() > 1 {
             writeln!(notes, "note: several rows have this id; this is one of them")?;
         }
         rows.truncate(1);
         let Some(row) = rows.pop() else {
+            if ids.is_empty() {
+                return Ok(Err(format!(
+                    "no row has the primary key {}; to the record of a row that is deleted, the \
+                     event's id leads alone",
+                    shown_bytes::text(id.as_bytes(), ID_SHOWN_MAX)
+                )));
+            }
             return self.without_row(&ids, tables, since, notes).await.map(Ok);
         };
         let event = self.event(&ids, Some(row), tables, notes).await?;
+        // Somebody may mean an event whose row is deleted.
+        if !ids.is_empty() && !ids.contains(&event.id) {
+            let id = shown_bytes::text(id.as_bytes(), ID_SHOWN_MAX);
+            writeln!(notes, "note: no row has the id {id}; this one has it as its primary key")?;
+        }
         self.settled(vec![event], tables, horizon, since).await.map(Ok)
     }
 
@@ -196,7 +219,7 @@ impl Look<'_> {
         notes: &mut (dyn io::Write + Send),
     ) -> Result<Result<Looked, String>, TaskError> {
         let limit = self.args.limit;
-        let mut rows = match self.rows(tables, EventRows::key_column, (key, limit), notes).await? {
+        let mut rows = match self.rows(tables, By::Key(key), limit, notes).await? {
             Ok((_, rows)) => rows,
             Err(why) => return Ok(Err(why)),
         };
@@ -328,6 +351,25 @@ impl Look<'_> {
             Err(why) => Err(Failure::new(Code::Protocol, why).into()),
         }
     }
+}
+
+/// What to say where rows of several tables have an id: one of them would be answered for, and
+/// another be meant.
+fn ambiguous(id: &str, rows: &[OfTable], tables: &[EventRows]) -> Option<String> {
+    let mut names: Vec<String> = Vec::new();
+    for table in rows.iter().filter_map(|(number, _)| tables.get(*number)) {
+        let name = table.table().to_string();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    (names.len() > 1).then(|| {
+        format!(
+            "{}: rows of several tables are named so; say whose is meant: --table, one of {}",
+            shown_bytes::text(id.as_bytes(), ID_SHOWN_MAX),
+            names.join(", ")
+        )
+    })
 }
 
 /// What the router's tables say; `None` where this role may not read them, which is noted.

@@ -45,10 +45,9 @@ pub(super) async fn read(
 }
 
 async fn mark(client: &Client, table: &PolledTable, event: &Event) -> Result<Mark, Failure> {
-    let Some(row) = event.row.as_ref().filter(|_| !event.id.is_empty()) else {
-        return Ok(Mark::Nameless);
-    };
-    let marks = row_marks(client, table, &event.id, row.xmin).await?;
+    let row = event.row.as_ref().and_then(|row| table.row_id(|column| row.value(column)));
+    let Some(row) = row else { return Ok(Mark::Gone) };
+    let marks = row_marks(client, table, &row).await?;
     Ok(marks.map_or(Mark::Gone, Mark::Row))
 }
 

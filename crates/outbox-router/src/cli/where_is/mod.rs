@@ -8,6 +8,9 @@
 //!
 //! Of a polled row its own marks say the same, and why it was not sent ([`marks`]).
 //!
+//! A record is the row's where it has the row's id and key ([`wanted`]). Of an event whose row is
+//! deleted nothing says the key, and the first record with its id is taken, which the answer says.
+//!
 //! # The JSON output
 //!
 //! Members are added, and never renamed or removed; times are UTC. `where ID --json` prints one
@@ -36,6 +39,7 @@ mod settle;
 mod times;
 mod topics;
 mod verdict;
+mod wanted;
 
 pub use args::WhereArgs;
 

@@ -1,15 +1,11 @@
-//! Reads partitions until the records with certain ids are found.
+//! Reads partitions until certain records are found.
 
-use std::{
-    collections::{HashMap, HashSet},
-    num::NonZeroI32,
-    ops::ControlFlow,
-    time::Duration,
-};
+use std::{collections::HashMap, num::NonZeroI32, ops::ControlFlow, time::Duration};
 
 use relay::{Failure, TopicName};
 use tokio::time::Instant;
 
+use super::wanted::{Missing, Seen, Wanted};
 pub(super) use crate::cli::topic_ranges::{Ending, Range, Searched};
 use crate::{
     cli::{topic_lookups::TopicLookups, topic_ranges},
@@ -36,6 +32,14 @@ pub(super) struct FoundRecord {
     pub(super) offset: i64,
     pub(super) timestamp_ms: i64,
     pub(super) key: Option<Vec<u8>>,
+}
+
+/// What was found in what was read.
+#[derive(Debug, Default)]
+pub(super) struct Scanned {
+    pub(super) found: HashMap<Wanted, FoundRecord>,
+    /// The last record with an id that was looked for, and with another key.
+    pub(super) of_another_key: HashMap<Vec<u8>, FoundRecord>,
 }
 
 impl Search {
@@ -67,52 +71,64 @@ impl Search {
         TopicReader::open_for_offsets(&self.settings)?.extents(topic, partitions, millis)
     }
 
-    /// Reads until every id was found, or every range was read.
+    /// Reads until every record was found, or every range was read.
     ///
     /// # Errors
     /// A topic cannot be read.
     pub(super) fn scan(
         &mut self,
         ranges: &[Range],
-        wanted: &mut HashSet<Vec<u8>>,
-    ) -> Result<HashMap<Vec<u8>, FoundRecord>, Failure> {
-        self.scan_until(ranges, wanted, |wanted| wanted.is_empty())
+        wanted: impl IntoIterator<Item = Wanted>,
+    ) -> Result<Scanned, Failure> {
+        self.scan_until(ranges, wanted, Missing::is_empty)
     }
 
-    /// Reads until one of the ids was found.
+    /// Reads until one of the records was found.
     ///
     /// # Errors
     /// As [`Self::scan`].
     pub(super) fn scan_for_one(
         &mut self,
         ranges: &[Range],
-        wanted: &mut HashSet<Vec<u8>>,
+        wanted: impl IntoIterator<Item = Wanted>,
     ) -> Result<Option<FoundRecord>, Failure> {
-        let count = wanted.len();
-        let found = self.scan_until(ranges, wanted, |wanted| wanted.len() < count)?;
-        Ok(found.into_values().next())
+        let scanned = self.scan_until(ranges, wanted, |_| true)?;
+        Ok(scanned.found.into_values().next())
     }
 
+    /// `is_enough` is asked after each record that was found.
     fn scan_until(
         &mut self,
         ranges: &[Range],
-        wanted: &mut HashSet<Vec<u8>>,
-        is_enough: impl Fn(&HashSet<Vec<u8>>) -> bool,
-    ) -> Result<HashMap<Vec<u8>, FoundRecord>, Failure> {
-        let mut found = HashMap::new();
-        if wanted.is_empty() {
-            return Ok(found);
+        wanted: impl IntoIterator<Item = Wanted>,
+        is_enough: impl Fn(&Missing) -> bool,
+    ) -> Result<Scanned, Failure> {
+        let mut missing: Missing = wanted.into_iter().collect();
+        let mut scanned = Scanned::default();
+        if missing.is_empty() {
+            return Ok(scanned);
         }
         let id_headers = &self.id_headers;
         let take = |topic: &TopicName, record: StoredRecord| {
-            let id = id_headers.id_of(&record.headers).and_then(|id| wanted.take(id));
-            let Some(id) = id else { return ControlFlow::Continue(()) };
-            found.insert(id, FoundRecord::of(topic.clone(), record));
-            if is_enough(wanted) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            let Some(id) = id_headers.id_of(&record.headers) else {
+                return ControlFlow::Continue(());
+            };
+            match missing.see(id, record.key.as_deref()) {
+                Seen::Unwanted => return ControlFlow::Continue(()),
+                Seen::OfAnotherKey => {
+                    let id = id.to_vec();
+                    scanned.of_another_key.insert(id, FoundRecord::of(topic.clone(), record));
+                    return ControlFlow::Continue(());
+                }
+                Seen::Found(wanted) => {
+                    scanned.found.insert(wanted, FoundRecord::of(topic.clone(), record));
+                }
+            }
+            if is_enough(&missing) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let searched = topic_ranges::read(&self.settings, ranges, Some(self.deadline), take)?;
         self.searched.extend(searched);
-        Ok(found)
+        Ok(scanned)
     }
 }
 

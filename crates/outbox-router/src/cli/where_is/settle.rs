@@ -1,7 +1,7 @@
 //! Searches the topics for events, and finds out what it means that a record is not there.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     num::NonZeroI32,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -16,6 +16,7 @@ use super::{
     search::{Ending, Range, Search},
     topics::{Neighbour, TopicOf, topics_of},
     verdict::needs_topic,
+    wanted::Wanted,
 };
 use crate::{
     cli::{
@@ -217,14 +218,16 @@ impl Settle<'_> {
         ranges: &[Range],
         is_sought: impl Fn(&Event) -> bool,
     ) -> Result<(), Failure> {
-        let ids = self.events.iter().filter(|event| is_sought(event)).filter_map(Event::record_id);
-        let mut wanted: HashSet<Vec<u8>> = ids.collect();
+        let wanted = self.events.iter().filter(|event| is_sought(event)).filter_map(Event::wanted);
         let read = self.search.searched.len();
-        let found = self.search.scan(ranges, &mut wanted)?;
+        let scanned = self.search.scan(ranges, wanted)?;
         let now = self.search.searched.get(read..).unwrap_or_default();
         for event in self.events.iter_mut().filter(|event| is_sought(event)) {
             let Some(Placement::Record(placed)) = &event.placement else { continue };
-            event.found = placed.id.as_ref().and_then(|id| found.get(id)).cloned();
+            let wanted = event.wanted();
+            event.found = wanted.as_ref().and_then(|wanted| scanned.found.get(wanted)).cloned();
+            let other = wanted.and_then(|wanted| scanned.of_another_key.get(&wanted.id)).cloned();
+            event.of_another_key = other.or_else(|| event.of_another_key.take());
             // Of a confirmed row, every partition of its topic counts.
             let of_event = now.iter().filter(|searched| {
                 searched.topic == placed.topic
@@ -297,12 +300,12 @@ impl Settle<'_> {
             let ranges = if is_shared { &mut shared } else { &mut own };
             ranges.extend(self.ranges(&topic, millis)?);
         }
-        let mut wanted: HashSet<Vec<u8>> = ids.iter().map(|id| id.clone().into_bytes()).collect();
+        let wanted = ids.iter().map(|id| Wanted { id: id.clone().into_bytes(), key: None });
         let mut found = None;
         for ranges in [own, shared] {
             if found.is_none() {
                 // One of several spellings suffices.
-                found = self.search.scan_for_one(&ranges, &mut wanted)?;
+                found = self.search.scan_for_one(&ranges, wanted.clone())?;
             }
         }
         let endings = self.search.searched.iter().map(|searched| searched.ending);

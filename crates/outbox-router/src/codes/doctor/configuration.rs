@@ -50,8 +50,9 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Advice::RouterStuck.as_str(),
         title: "the router that runs does not deliver",
-        meaning: "Its state is blocked or failed. Both servers may be as they should be: a row \
-                  that cannot be routed, for example, stops it all the same.",
+        meaning: "Its state is blocked or failed. Both servers may be as they should be: where \
+                  rows come from a slot, a row that cannot be routed stops it all the same, and \
+                  where they are polled, a mark that the table refuses.",
         remedy: "`outbox-router status`",
         cases: &[],
     },

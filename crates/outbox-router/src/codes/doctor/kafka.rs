@@ -18,7 +18,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         code: Advice::OneReplica.as_str(),
         title: "a topic has one replica on a cluster of several brokers",
         meaning: "When that broker is down, nothing goes on; when it is lost, so are the events \
-                  that PostgreSQL has already been told are delivered.",
+                  that PostgreSQL knows as delivered already.",
         remedy: "`echo '{reassignment}' > topic.json; kafka-reassign-partitions.sh \
                  --bootstrap-server {brokers} --reassignment-json-file topic.json --execute`",
         cases: &[],
@@ -27,8 +27,8 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         code: Advice::InSyncReplicas.as_str(),
         title: "min.insync.replicas does not suit the number of replicas",
         meaning: "The router asks for acks=all. Above the number of replicas no record is ever \
-                  acknowledged; equal to it, one broker that restarts stops the stream; with 1 of \
-                  three, what a single broker has acknowledged is lost with it.",
+                  acknowledged; equal to it, one broker that restarts stops all delivery; with 1 \
+                  of three, what a single broker has acknowledged is lost with it.",
         remedy: "`kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
                  --entity-name {topic} --add-config {settings}`",
         cases: &[],
@@ -45,8 +45,10 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Advice::RecordLimit.as_str(),
         title: "a topic takes smaller records than a row may give",
-        meaning: "The router stops at a row whose record is larger (K012), although limits.row_bytes \
-                  allows the row.",
+        meaning: "A row whose record is larger cannot be delivered (K012), although \
+                  limits.row_bytes allows it. Where rows come from a slot, the router stops there. \
+                  Where they are polled, the row is tried again as [retry] says, and given up \
+                  where [on_error] says so; meanwhile the later rows of its key wait.",
         remedy: "`kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
                  --entity-name {topic} --add-config max.message.bytes={bytes}`; or lower \
                  limits.row_bytes",
@@ -55,9 +57,9 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Advice::NoLeader.as_str(),
         title: "a partition has no leader",
-        meaning: "Events of its keys are not acknowledged, and the window fills behind them. \
-                  Without a leader of the state topic, the witness can be neither read nor \
-                  written, and no router starts.",
+        meaning: "Events of its keys are not acknowledged, and soon all others wait behind them. \
+                  Without a leader of the state topic, where rows come from a slot, the witness \
+                  can be neither read nor written, and no router starts.",
         remedy: "`kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}` names \
                  its brokers: start them",
         cases: &[],

@@ -135,6 +135,10 @@ advice! {
     DeadRows = "D056";
     /// A row of a polled table is pending for long.
     RowsPendingLong = "D057";
+    /// Marks of a polled table are times without a time zone, and its writers are not in UTC.
+    MarksWithoutZone = "D058";
+    /// Nothing in the order of a polled table says in which order rows were written.
+    OrderOfWriting = "D059";
 }
 
 impl fmt::Display for Advice {

@@ -73,4 +73,32 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         remedy: "`outbox-router status`",
         cases: &[],
     },
+    Explanation {
+        code: Advice::MarksWithoutZone.as_str(),
+        title: "marks of a polled table are times without a time zone, and its writers are not in \
+                UTC",
+        meaning: "The router reads and writes such a column as UTC, and now() of a writer is the \
+                  local time of its TimeZone there. By an available_at, rows are sent hours late \
+                  or too early; a lock of another program seems to have ended, or lasts for hours; \
+                  and a published time is read as another one. The router knows what is set for \
+                  the cluster, the database and roles; a writer that sets TimeZone itself, as \
+                  JDBC's driver does, has that.",
+        remedy: "at a quiet time, since it rewrites the table under a lock, and with the zones \
+                 that the present times are of: {statements}",
+        cases: &[],
+    },
+    Explanation {
+        code: Advice::OrderOfWriting.as_str(),
+        title: "nothing in the order of a polled table says in which order rows were written",
+        meaning: "now() is the time at which a transaction began, the same for all of its rows, so \
+                  that the primary key decides among them. A random UUID puts them in any order; \
+                  for a key that writers make, only they know. A number of a sequence, an hlc, \
+                  clock_timestamp() and a UUID of version 7 follow the order of writing; UUIDs \
+                  that an extension makes may do so only to the millisecond.",
+        remedy: "at a quiet time, since it rewrites the table under a lock: {statements}; then \
+                 `{setup}` makes the index. The router takes the number by itself, unless \
+                 outbox.order_by is set: then name it first there. If writers make UUIDs of \
+                 version 7, leave it: `outbox-router doctor --skip D059`",
+        cases: &[],
+    },
 ];

@@ -26,9 +26,10 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Advice::Superuser.as_str(),
         title: "the router's role is a superuser",
-        meaning: "The router needs LOGIN and REPLICATION, and nothing else. Whoever gets hold of \
-                  its password or process owns the whole cluster.",
-        remedy: "`{setup} --role ROLE` makes a role that may replicate and nothing else; give it a \
+        meaning: "The router needs LOGIN and REPLICATION, and nothing else; where rows are polled, \
+                  LOGIN and rights on the tables. Whoever gets hold of its password or process \
+                  owns the whole cluster.",
+        remedy: "`{setup} --role ROLE` makes a role that may do this and nothing else; give it a \
                  password, and name it in postgres.url",
         cases: &[],
     },
@@ -36,15 +37,17 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         code: Advice::RoleOwnsTable.as_str(),
         title: "the router's role owns an outbox table",
         meaning: "An owner may alter and drop the table, which the router never has to.",
-        remedy: "`alter table {quoted_table} owner to OWNER`",
+        remedy: "`alter table {quoted_table} owner to OWNER`; where rows are polled, `{setup}` \
+                 grants what the role needs then",
         cases: &[],
     },
     Explanation {
         code: Advice::VersionUnsupported.as_str(),
         title: "the server's major version gets no more fixes",
-        meaning: "Faults of logical decoding that are found from now on stay in this server.",
-        remedy: "plan the upgrade; before pg_upgrade to a version before 17, which drops slots, \
-                 stop the writers and let the router drain",
+        meaning: "Faults that are found from now on stay in this server, those of logical \
+                  decoding among them.",
+        remedy: "plan the upgrade; where rows come from a slot, pg_upgrade to a version before 17 \
+                 drops it: stop the writers before, and let the router drain",
         cases: &[],
     },
     Explanation {
@@ -60,7 +63,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Advice::ClocksDiffer.as_str(),
         title: "the clocks of this machine and of the server differ",
-        meaning: "Records carry the server's commit time. Latencies are the difference of the two \
+        meaning: "Records carry times of the server's clock. Latencies are the difference of the two \
                   clocks, topics delete by that time (retention.ms), and brokers refuse a record \
                   from too far in the future (message.timestamp.after.max.ms).",
         remedy: "timedatectl timesync-status, or chronyc tracking, on both machines: one of them \
@@ -175,8 +178,9 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Advice::TimeWithoutIndex.as_str(),
         title: "no index begins with the column of the time",
-        meaning: "outbox-router recover and replay --since read the whole table, and [retention] \
-                  refuses to work without it (P038).",
+        meaning: "outbox-router replay --since reads the whole table, as recover does where rows \
+                  come from a slot. [retention] refuses to work without an index by which it \
+                  finds old rows (P038).",
         remedy: "index the column: {statements}",
         cases: &[],
     },
@@ -199,8 +203,10 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Advice::ColumnNullable.as_str(),
         title: "a column that must not be NULL may be",
-        meaning: "One row with a NULL there stops the router (R001, R002, R004) until a person \
-                  decides.",
+        meaning: "A row with a NULL there cannot be delivered (R001, R002, R004). Where rows come \
+                  from a slot, it stops the router until a person decides. Where they are polled, \
+                  it is tried again as [retry] says, and given up where [on_error] says so; \
+                  meanwhile the later rows of its key wait.",
         remedy: "let PostgreSQL refuse such a row: {statements}",
         cases: &[],
     },

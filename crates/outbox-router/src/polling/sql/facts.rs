@@ -94,15 +94,22 @@ impl Facts {
     /// # Errors
     /// The table does not exist (P028), the server is a standby (P006), the connection breaks.
     pub(super) async fn read(client: &Client, table: &TableName) -> Result<Self, Failure> {
+        let facts = Self::read_anywhere(client, table).await?;
+        if facts.is("standby") { Err(standby()) } else { Ok(facts) }
+    }
+
+    /// Reads the catalog, of a standby, too, for what marks no rows.
+    ///
+    /// # Errors
+    /// The table does not exist (P028), or the connection breaks.
+    pub(super) async fn read_anywhere(client: &Client, table: &TableName) -> Result<Self, Failure> {
         let begin = begin(Access::ReadOnly, Ways::Any);
         let statement = format!("{begin}{}{COMMIT}", statement(table));
         let answers = run(client, &statement).await.map_err(|error| of_table(error, table))?;
         let row = answers.get(BEGINS).and_then(|answer| answer.rows.first());
         let Some(row) = row else { return Err(missing(table)) };
         let text = row.try_get(0).ok().flatten().unwrap_or_default();
-        let facts: Self = serde_json::from_str(text)
-            .map_err(|error| malformed("describes no table").caused_by(error))?;
-        if facts.is("standby") { Err(standby()) } else { Ok(facts) }
+        serde_json::from_str(text).map_err(|error| malformed("describes no table").caused_by(error))
     }
 
     pub(super) fn is(&self, flag: &str) -> bool {
@@ -247,6 +254,13 @@ const KEYS: &str = "\
 #[cfg(test)]
 pub(super) mod samples {
     use super::*;
+
+    impl Facts {
+        /// Makes it a partitioned table.
+        pub(in super::super) fn partition(&mut self) {
+            self.flags.push("partitioned".to_owned());
+        }
+    }
 
     /// A column that the role may read and update.
     pub(in super::super) fn column(name: &str, of: &Type, flags: &[&str]) -> ColumnFacts {

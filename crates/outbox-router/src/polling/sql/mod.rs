@@ -10,9 +10,10 @@
 //! `filter`, `table` (all of it together), `fetch` and `rows` (reading), `settle` and `fence`
 //! (marking), [`Database`] (the connection), `lease`, `listen`, `survey`, `holders`, [`setup`],
 //! `indexes`, [`switch`]; for people: `stuck` and `decisions` (rows that are not delivered, and
-//! what is decided about them), `row_marks` (one row); `removal` and `measure` (rows that nobody
-//! needs any more), `upkeep` (what `doctor` asks for).
+//! what is decided about them), `row_marks` (one row), `named` (rows by the ids that are typed);
+//! `removal` and `measure` (rows that nobody needs any more), `upkeep` and `columns` (what `doctor` asks for).
 
+mod columns;
 mod conditions;
 mod connection;
 mod database;
@@ -30,6 +31,7 @@ mod listen;
 mod literals;
 mod marks;
 mod measure;
+mod named;
 mod oids;
 mod order;
 mod removal;
@@ -48,12 +50,16 @@ mod transaction;
 mod upkeep;
 mod words;
 
+pub use columns::{ColumnAdvice, Numbering, columns};
 pub use database::Database;
 pub use decisions::{Dropped, drop_rows, requeue};
 pub use holders::{Holder, Shares};
 pub use indexes::{IndexTrouble, IndexWork};
 pub use lease::LeaseTable;
 pub use listen::Listener;
+pub use marks::{FilledBy, ZonelessMark};
+pub use named::{NamedRows, RowNames};
+pub use order::WritingOrder;
 pub use removal::{Leaves, Removal, RemovalRules, Scan};
 pub use row_marks::{RowMarks, RowState, row_marks};
 pub use settings::{

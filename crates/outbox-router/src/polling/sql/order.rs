@@ -60,6 +60,56 @@ fn ascending(name: &str, nulls: Nulls) -> OrderColumn {
     OrderColumn { name: name.to_owned(), direction: Direction::Asc, nulls }
 }
 
+/// Whether rows of one key have the order in which they were written, as far as the catalog says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WritingOrder {
+    /// They have.
+    Kept,
+    /// Writers fill the columns that decide, and only they know how.
+    Unknown,
+    /// The server fills the last of them, with values of no order: a random UUID.
+    Random,
+}
+
+/// Whether this order is the one in which rows of one key were written. Behind the identity nothing
+/// decides any more.
+pub(super) fn writing_order(
+    facts: &Facts,
+    order: &[OrderColumn],
+    identity: &[String],
+    time: Option<&str>,
+) -> WritingOrder {
+    let mut left: Vec<&String> = identity.iter().collect();
+    let mut has_number = false;
+    for name in order.iter().map(|column| &column.name) {
+        let Some(column) = facts.column(name) else { continue };
+        // Time columns may be numbers.
+        let is_number = time != Some(name) && column.is_of(&NUMBERS);
+        let is_identity = identity.contains(name);
+        // The numbers of rows are counted up wherever they are counted.
+        let ascends = name == HLC || column.is_sequence() || is_number && is_identity;
+        if ascends || column.default.as_deref().is_some_and(ascends_by_default) {
+            return WritingOrder::Kept;
+        }
+        has_number |= is_number;
+        left.retain(|known| *known != name);
+        if left.is_empty() {
+            // Somebody has named a number, such as that of a version.
+            let by_server = column.default.is_some() && !has_number;
+            return if by_server { WritingOrder::Random } else { WritingOrder::Unknown };
+        }
+    }
+    WritingOrder::Unknown
+}
+
+/// Whether a default, as `pg_get_expr` prints it, gives later rows larger values: the time of each
+/// row, or an id that begins with that time, as a UUID of version 7 does.
+fn ascends_by_default(default: &str) -> bool {
+    let Some((function, _)) = default.split_once('(') else { return false };
+    let function = function.rsplit('.').next().unwrap_or(function).to_ascii_lowercase();
+    function == "clock_timestamp" || ["v7", "uuid7", "ulid"].iter().any(|of| function.contains(of))
+}
+
 /// What follows a column's name in ORDER BY.
 pub(super) fn suffix(column: &OrderColumn) -> &'static str {
     match (column.direction, column.nulls) {
@@ -129,6 +179,68 @@ mod tests {
         assert_eq!(shown(&one, &[], Some("created_at")), "seq, id");
         let two = samples::table(vec![id(&Type::UUID, &[]), number("seq"), number("n")]);
         assert_eq!(shown(&two, &[], Some("created_at")), "created_at, id");
+    }
+
+    fn written(columns: Vec<ColumnFacts>, configured: &[&str]) -> WritingOrder {
+        let facts = samples::table(columns);
+        let table = TableName { schema: "public".into(), name: "outbox".into() };
+        let configured: Vec<OrderColumn> =
+            configured.iter().map(|name| ascending(name, Nulls::Default)).collect();
+        let identity = ["id".to_owned()];
+        let time = facts.column("created_at").map(|column| column.name.as_str());
+        let order = order(&table, &facts, &configured, &identity, time).unwrap();
+        writing_order(&facts, &order, &identity, time)
+    }
+
+    /// A column that is filled by the server.
+    fn filled(name: &str, of: &Type, default: &str) -> ColumnFacts {
+        ColumnFacts { default: Some(default.to_owned()), ..samples::column(name, of, &[]) }
+    }
+
+    #[test]
+    fn rows_of_one_transaction_have_no_order_by_a_time_and_a_random_uuid() {
+        let id = || filled("id", &Type::UUID, "gen_random_uuid()");
+        let time = || filled("created_at", &Type::TIMESTAMPTZ, "now()");
+        let more = |column| vec![id(), time(), column];
+        assert_eq!(written(vec![id(), time()], &[]), WritingOrder::Random);
+        assert_eq!(written(vec![id()], &[]), WritingOrder::Random);
+        assert_eq!(written(vec![id(), time()], &["created_at"]), WritingOrder::Random);
+        // A time may be a number.
+        let millis = samples::column("created_at", &Type::INT8, &[]);
+        assert_eq!(written(vec![id(), millis], &[]), WritingOrder::Random);
+        // What adding a number does: it is found by itself.
+        let seq = || samples::column("seq", &Type::INT8, &["identity"]);
+        assert_eq!(written(more(seq()), &[]), WritingOrder::Kept);
+        let serial = filled("n", &Type::INT8, "nextval('public.n'::regclass)");
+        assert_eq!(written(more(serial), &[]), WritingOrder::Kept);
+        let hlc = samples::column("hlc", &Type::TEXT, &[]);
+        assert_eq!(written(more(hlc), &[]), WritingOrder::Kept);
+        // It is not read, or comes behind what is unique.
+        assert_eq!(written(more(seq()), &["created_at"]), WritingOrder::Random);
+        assert_eq!(written(more(seq()), &["id", "seq"]), WritingOrder::Random);
+        assert_eq!(written(more(seq()), &["created_at", "seq"]), WritingOrder::Kept);
+        // A number that writers count, such as the aggregate's version.
+        let version = samples::column("version", &Type::INT8, &[]);
+        assert_eq!(written(more(version), &["version"]), WritingOrder::Unknown);
+    }
+
+    #[test]
+    fn an_identity_that_ascends_keeps_the_order() {
+        let of = |id: ColumnFacts| written(vec![id], &[]);
+        let uuid = |default| of(filled("id", &Type::UUID, default));
+        for default in ["uuidv7()", "public.uuid_generate_v7()", "ext.gen_ulid()", "uuid7()"] {
+            assert_eq!(uuid(default), WritingOrder::Kept, "{default}");
+        }
+        for default in ["gen_random_uuid()", "uuid_generate_v4()", "uuid_generate_v1()"] {
+            assert_eq!(uuid(default), WritingOrder::Random, "{default}");
+        }
+        assert_eq!(of(samples::column("id", &Type::INT8, &["identity"])), WritingOrder::Kept);
+        assert_eq!(of(samples::column("id", &Type::INT8, &[])), WritingOrder::Kept);
+        assert_eq!(of(samples::column("id", &Type::UUID, &[])), WritingOrder::Unknown);
+        assert_eq!(of(samples::column("id", &Type::VARCHAR, &[])), WritingOrder::Unknown);
+        let id = filled("id", &Type::UUID, "gen_random_uuid()");
+        let time = filled("created_at", &Type::TIMESTAMPTZ, "clock_timestamp()");
+        assert_eq!(written(vec![id, time], &[]), WritingOrder::Kept);
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! What the marks of one row say, for a person who looks for it.
 
-use relay::{Failure, HoldKeys};
+use relay::{Failure, HoldKeys, polling::RowId};
 use tokio_postgres::{Client, SimpleQueryRow};
 
 use super::{
     conditions::and,
     connection::run,
     failure::{malformed, of_table},
-    literals::literal,
     stuck::{Stuck, condition},
     table::PolledTable,
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
@@ -96,24 +95,22 @@ pub struct RowMarks {
     pub available_ms: Option<i64>,
 }
 
-/// Reads the marks of the row with this id; of several, those of the version that transaction
-/// `xmin` wrote, if it is still there. `None`: there is no such row any more.
+/// Reads the marks of a row. `None`: there is no such row any more.
 ///
 /// # Errors
 /// The table cannot be read, or the connection breaks.
 pub async fn row_marks(
     client: &Client,
     table: &PolledTable,
-    id: &str,
-    xmin: u32,
+    row: &RowId,
 ) -> Result<Option<RowMarks>, Failure> {
-    let sql = statement(table, id, xmin);
+    let sql = statement(table, row);
     let answers = run(client, &sql).await.map_err(|error| of_table(error, table.name()))?;
     let row = answers.get(BEGINS).and_then(|answer| answer.rows.first());
     row.map(read).transpose()
 }
 
-fn statement(table: &PolledTable, id: &str, xmin: u32) -> String {
+fn statement(table: &PolledTable, row: &RowId) -> String {
     let marks = &table.marks;
     let text = |column: Option<&String>| match column {
         Some(name) => format!("t.{}::text", quote_identifier(name)),
@@ -128,11 +125,6 @@ fn statement(table: &PolledTable, id: &str, xmin: u32) -> String {
         }
         None => "null".to_owned(),
     };
-    // A cast of the column would pass by its index.
-    let named = match &table.id {
-        Some(column) => format!("t.{}", quote_identifier(column)),
-        None => table.name_of_row(),
-    };
     let mut cases = String::new();
     for state in RowState::ALL {
         if let Some(condition) = state.condition(table) {
@@ -140,14 +132,13 @@ fn statement(table: &PolledTable, id: &str, xmin: u32) -> String {
         }
     }
     format!(
-        "{}select case {cases}else '{}' end, {}, {}, {available} from {} t where {named} = {} \
-         order by (t.xmin = '{xmin}'::xid) desc limit 1{COMMIT}",
+        "{}select case {cases}else '{}' end, {}, {}, {available} from {} t where {}{COMMIT}",
         begin(Access::ReadOnly, Ways::Any),
         RowState::Other.word(),
         text(marks.attempts.as_ref().map(|attempts| &attempts.column)),
         text(marks.last_error.as_ref().map(|error| &error.column)),
         table.quoted(),
-        literal(id),
+        table.is_row(row),
     )
 }
 
@@ -182,23 +173,26 @@ fn read(row: &SimpleQueryRow) -> Result<RowMarks, Failure> {
 mod tests {
     use super::{super::table::samples, *};
 
+    fn row(id: &str) -> RowId {
+        RowId(vec![id.into()].into_boxed_slice())
+    }
+
     #[test]
     fn a_row_that_is_only_marked_is_published_or_pending() {
-        let sql = statement(&samples::table(samples::time()), "7", 9);
+        let sql = statement(&samples::table(samples::time()), &row("7"));
         let expected = "select case when t.\"published_at\" is not null then 'published' \
              when t.\"published_at\" is null then 'pending' else 'other' end, null, null, null \
-             from \"public\".\"outbox\" t where t.\"id\" = '7' \
-             order by (t.xmin = '9'::xid) desc limit 1; commit";
+             from \"public\".\"outbox\" t where t.\"id\" operator(\"pg_catalog\".=) '7'; commit";
         assert!(sql.ends_with(expected), "{sql}");
     }
 
     #[test]
     fn every_state_is_asked_for_in_its_order() {
-        let sql = statement(&samples::table(samples::states()), "it's", 9);
+        let sql = statement(&samples::table(samples::states()), &row("it's"));
         let place = |state: &RowState| sql.find(&format!(" '{}' ", state.word()));
         let places: Vec<Option<usize>> = RowState::ALL.iter().map(place).collect();
         assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {sql}");
         let columns = "t.\"attempts\"::text, t.\"last_error\"::text, case when isfinite(";
-        assert!(sql.contains(columns) && sql.contains("= 'it''s' order by"), "{sql}");
+        assert!(sql.contains(columns) && sql.contains("=) 'it''s'; commit"), "{sql}");
     }
 }

@@ -9,6 +9,7 @@ use super::{
     failure::{malformed, of_table},
     key::never_null,
     literals::{list, literal},
+    named::is_one_of,
     settle::identities,
     table::PolledTable,
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
@@ -159,10 +160,7 @@ fn behind(table: &PolledTable) -> String {
 fn selected(table: &PolledTable, filter: &StuckFilter, written: &str) -> Vec<String> {
     let mut all = Vec::new();
     if !filter.ids.is_empty() {
-        let ids = list(filter.ids.iter().map(String::as_str));
-        let name = table.name_of_row();
-        let primary = format!("concat_ws(',', {})", table.identity_texts());
-        all.push(format!("({name} in ({ids}) or {primary} in ({ids}))"));
+        all.push(is_one_of(table, &filter.ids));
     }
     if !filter.keys.is_empty() {
         let keys: Vec<String> = filter.keys.iter().map(|key| never_null(Some(key))).collect();

@@ -2,7 +2,7 @@
 
 use relay::{
     Code, DryFrame, DryRun, EpochUnit, Failure, HoldKeys, Outboxes, PgTimestamp, Role, TableName,
-    polling::{Described, WaitsKept},
+    polling::{Described, RowId, WaitsKept},
     source::{Oid, TableOids},
 };
 use tokio_postgres::Client;
@@ -13,6 +13,7 @@ use super::{
     failure::{forbidden, unfit},
     filter::Filter,
     key::Key,
+    literals::literal,
     marks::{Marks, marks},
     order::{self, suffix},
     settings::{OrderColumn, SqlSettings, TableConfig},
@@ -56,7 +57,7 @@ pub(super) struct IdentityColumn {
     /// The type as a cast names it.
     pub(super) sql_type: String,
     /// The equality of its index.
-    operator: String,
+    pub(super) operator: String,
 }
 
 impl PolledTable {
@@ -176,6 +177,21 @@ impl PolledTable {
         equal.collect::<Vec<_>>().join(" and ")
     }
 
+    /// That a row `t` is this one.
+    pub(super) fn is_row(&self, row: &RowId) -> String {
+        let equal = self.identity.iter().zip(&row.0).map(|(column, text)| {
+            let own = quote_identifier(&column.name);
+            format!("t.{own} {} {}", column.operator, literal(text))
+        });
+        equal.collect::<Vec<_>>().join(" and ")
+    }
+
+    /// What a row is found again by, whose values `value` gives.
+    pub fn row_id<'v>(&self, value: impl Fn(&str) -> Option<&'v str>) -> Option<RowId> {
+        let values = self.identity.iter().map(|column| value(&column.name).map(Box::from));
+        values.collect::<Option<Box<[Box<str>]>>>().map(RowId)
+    }
+
     /// The columns of the identity of a row `t`, as texts.
     pub(super) fn identity_texts(&self) -> String {
         let columns = self.identity.iter();
@@ -262,7 +278,7 @@ fn check_select(name: &TableName, facts: &Facts) -> Result<(), Failure> {
 }
 
 /// The primary key, or another unique index whose columns are never NULL.
-fn identity(
+pub(super) fn identity(
     name: &TableName,
     facts: &Facts,
     row: &TableRow,

@@ -8,15 +8,17 @@ use testbed::{
 use super::{found::Found, ledger::Ledger, pair::TOPIC, place::Place};
 
 /// What is planted here.
-pub(super) const CODES: &[&str] =
-    &["D050", "D051", "D052", "D053", "D054", "D055", "D056", "D057", "P038", "P041", "P042"];
+pub(super) const CODES: &[&str] = &[
+    "D050", "D051", "D052", "D053", "D054", "D055", "D056", "D057", "D058", "D059", "P038", "P041",
+    "P042",
+];
 
 const TABLE: &str = "\
     create table outbox (id uuid primary key default gen_random_uuid(), \
       aggregate_type text not null default 'order', aggregate_id text not null default 'a', \
       event_type text not null default 'E', payload jsonb default '{}', \
       created_at timestamptz not null default now(), published_at timestamptz, \
-      abandoned_at timestamptz); \
+      abandoned_at timestamptz, seq bigint generated always as identity); \
     create index on outbox (created_at)";
 
 const NOTIFY: &str = "\
@@ -65,6 +67,8 @@ pub(super) async fn each_fault_of_a_polled_table_is_named_by_its_code_alone() {
     let not_run = found.part("not_run").as_u64().expect("a number");
     assert!(not_run > 20, "what is about a slot is not run: {found:?}");
     tables(&polled).await;
+    order(&polled).await;
+    zones(&polled).await;
     rows(&polled).await;
     notifications(&polled).await;
     ledger.assert_proved(CODES);
@@ -91,6 +95,66 @@ async fn tables(polled: &Polled<'_>) {
         from unnest(array['orders', 'orders', 'bills']) name";
     let found = polled.fault("D054", workers, "delete from outbox_router.worker", &[]).await;
     assert!(found.finding("D054").to_string().contains("bills and orders"), "{found:?}");
+}
+
+/// The order of a table without a number, and of one whose order leaves its number out. What the
+/// remedy says to type mends it.
+async fn order(polled: &Polled<'_>) {
+    let without = "alter table outbox drop column seq";
+    polled.sql(without).await;
+    // The index that setup has made is gone with the column.
+    polled.place.set_up().await;
+    let found = polled.place.expect("D059", &[]).await;
+    assert!(found.finding("D059").to_string().contains("is created_at, id: "), "{found:?}");
+    let (_, add) = found.remedy("D059").split_once(": ").expect("a statement");
+    polled.sql(add.split_once("; then").expect("more to do").0).await;
+    polled.place.expect("D050", &[]).await;
+    polled.place.set_up().await;
+    polled.place.expect_nothing("a number is added, and its index made", &[]).await;
+
+    let words = ["--set", "outbox.0.order_by=created_at", "--skip", "D050"];
+    let found = polled.place.expect("D059", &words).await;
+    assert!(found.remedy("D059").starts_with("name seq first"), "{found:?}");
+    let alter = "alter table outbox alter column id drop default";
+    let back = "alter table outbox alter column id set default gen_random_uuid()";
+    polled.sql(alter).await;
+    let found = polled.place.doctor(&words).await;
+    assert_eq!(found.severity("D059"), "note", "{found:?}");
+    polled.sql(back).await;
+}
+
+/// Times without a time zone, where the database or a writer's role has another zone than UTC.
+async fn zones(polled: &Polled<'_>) {
+    polled.sql("alter table outbox add column available_at timestamp default now()").await;
+    polled.place.set_up().await;
+    polled.place.expect_nothing("the cluster's zone is that of UTC", &[]).await;
+    polled.sql("create role writer login; grant insert on outbox to writer").await;
+    polled.sql("alter role writer set timezone = 'Asia/Tokyo'").await;
+    let found = polled.place.expect("D058", &[]).await;
+    let of_role = "TimeZone is Asia/Tokyo for role writer";
+    assert!(found.finding("D058").to_string().contains(of_role), "{found:?}");
+    polled.sql("revoke insert on outbox from writer").await;
+    polled.place.expect_nothing("it is no writer", &[]).await;
+    polled.sql("drop role writer").await;
+
+    // The router's own role decides nothing.
+    polled.sql("alter role router set timezone = 'Asia/Tokyo'").await;
+    polled.place.expect_nothing("the router's role has a zone", &[]).await;
+    let zone = format!("alter database {DATABASE} set timezone = 'Europe/Berlin'");
+    polled.sql(&zone).await;
+    let found = polled.place.expect("D058", &[]).await;
+    polled.sql("alter role router reset timezone").await;
+    let (_, alter) = found.remedy("D058").split_once(": ").expect("a statement");
+    assert!(alter.contains("at time zone 'Europe/Berlin'"), "{alter}");
+    polled.sql(alter).await;
+    polled.place.expect_nothing("the column has a time zone", &[]).await;
+    polled.sql("alter table outbox alter column published_at type timestamp").await;
+    let found = polled.place.doctor(&[]).await;
+    assert_eq!(found.severity("D058"), "note", "{found:?}");
+    polled.sql("alter table outbox alter column published_at type timestamptz").await;
+    polled.sql(&format!("alter database {DATABASE} reset timezone")).await;
+    polled.sql("alter table outbox drop column available_at").await;
+    polled.place.set_up().await;
 }
 
 async fn rows(polled: &Polled<'_>) {

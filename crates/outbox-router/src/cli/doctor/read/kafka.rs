@@ -55,6 +55,10 @@ pub(super) async fn facts(
     let wanted = Wanted {
         settings: prepare::kafka_settings(config),
         state_topic: config.kafka.state_topic.clone(),
+        witness: match config.postgres.source {
+            SourceKind::Stream => config.kafka.state_topic.clone(),
+            SourceKind::Polling => None,
+        },
         letters: letters.flatten(),
         create: config.kafka.create_topics,
         row_bytes: config.limits.row_bytes,
@@ -66,7 +70,10 @@ pub(super) async fn facts(
 
 struct Wanted {
     settings: KafkaSettings,
+    /// No topic of events, whether or not it is used.
     state_topic: Option<TopicName>,
+    /// The same, where it keeps the witness.
+    witness: Option<TopicName>,
     letters: Option<TopicName>,
     create: Option<CreateTopics>,
     row_bytes: u64,
@@ -91,7 +98,7 @@ impl Wanted {
             return Err(silent);
         }
         let state_topic =
-            self.state_topic.clone().map(|name| (name.clone(), inspection.state_topic(&name)));
+            self.witness.clone().map(|name| (name.clone(), inspection.state_topic(&name)));
         let described = |topic: &TopicReading| topic.found.is_ok().then(|| topic.name.clone());
         let mut asked: Vec<TopicName> = topics.iter().filter_map(described).collect();
         let mut state_partitions = Vec::new();

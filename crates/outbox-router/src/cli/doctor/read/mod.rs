@@ -10,6 +10,7 @@ mod kafka;
 mod polled;
 mod postgres;
 mod table;
+mod zones;
 
 use std::{future::Future, path::Path, time::Duration};
 

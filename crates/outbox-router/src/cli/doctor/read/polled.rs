@@ -4,7 +4,7 @@
 use relay::Failure;
 use tokio_postgres::Client;
 
-use super::postgres::ids_of_sql;
+use super::{postgres::ids_of_sql, zones};
 use crate::{
     cli::{
         connect::Access,
@@ -15,7 +15,7 @@ use crate::{
     monitor::{SqlSession, connection::drive_without_limit},
     polling::{
         retention::Sweeper,
-        sql::{LeaseTables, PolledTable, Scan, TableConfig, leases, survey, upkeep},
+        sql::{LeaseTables, PolledTable, Scan, TableConfig, columns, leases, survey, upkeep},
     },
     postgres::quote_table,
     prepare,
@@ -61,11 +61,25 @@ async fn table_facts(
 ) -> PolledTableFacts {
     let name = &table.outbox.name;
     let settings = polled_tables::settings(config);
-    let (upkeep, survey) = match PolledTable::read(client, table, &settings).await {
-        Ok(known) => (upkeep(client, &known, leases).await, survey(client, &known).await),
-        Err(failure) => (Err(failure.clone()), Err(failure)),
-    };
-    PolledTableFacts { name: name.to_string(), quoted: quote_table(name), upkeep, survey }
+    let (name, quoted) = (name.to_string(), quote_table(name));
+    match PolledTable::read(client, table, &settings).await {
+        Ok(known) => PolledTableFacts {
+            name,
+            quoted,
+            upkeep: upkeep(client, &known, leases).await,
+            survey: survey(client, &known).await,
+            columns: Some(columns(&known)),
+            zones: zones::of_writers(client, known.oid()).await,
+        },
+        Err(failure) => PolledTableFacts {
+            name,
+            quoted,
+            upkeep: Err(failure.clone()),
+            survey: Err(failure.clone()),
+            columns: None,
+            zones: Err(failure),
+        },
+    }
 }
 
 /// Why rows cannot be removed, by the connection that removes them. A table that cannot be polled

@@ -173,7 +173,7 @@ fn replicas(topic: &Described<'_>) -> Vec<Finding> {
     let (severity, why, proposed) = if in_sync > fewest {
         (Severity::Error, "no record is ever acknowledged", fewest.saturating_sub(1).max(1))
     } else if in_sync == fewest && fewest > 1 {
-        let why = "one broker that restarts stops the stream";
+        let why = "one broker that restarts stops all delivery";
         (Severity::Warning, why, fewest.saturating_sub(1))
     } else if in_sync == 1 && fewest >= REPLICAS {
         let why = "what one broker alone has acknowledged is lost with it";

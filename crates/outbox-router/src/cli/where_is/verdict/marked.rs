@@ -30,11 +30,6 @@ pub(super) fn marked(event: &Event, mark: &Mark) -> Option<Verdict> {
             };
             Some(unread(event).unwrap_or_else(gone))
         }
-        Mark::Nameless => {
-            Some(State::Unknown.because(format!(
-                "{lost}, and its id is no column, by which its marks could be read"
-            )))
-        }
         Mark::Unreadable(failure) => {
             let why = failure.message_with_causes();
             let reason = format!("{lost}, and its marks cannot be read: {why}");

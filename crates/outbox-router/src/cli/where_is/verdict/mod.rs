@@ -8,11 +8,15 @@ use std::time::Duration;
 use relay::Lsn;
 use uuid::Uuid;
 
-use super::evidence::{Event, Left, Stream, TopicState};
+use super::{
+    evidence::{Event, Left, Stream, TopicState},
+    search::FoundRecord,
+};
 use crate::{
     cli::{
         dead_letters::{HeldEvent, HeldState},
         explain_row::Placement,
+        shown_bytes,
         status::{Flow, Why},
     },
     codes::ADMIN,
@@ -21,6 +25,9 @@ use crate::{
 pub(super) use answer::{State, Verdict};
 use answer::{named, unread};
 use marked::marked;
+
+/// How many bytes of a key are shown.
+const KEY_SHOWN_MAX: usize = 80;
 
 /// What the table of held events alone decides; `None` where the topic has to be searched.
 pub(super) fn by_held(held: &HeldEvent) -> Option<Verdict> {
@@ -66,14 +73,30 @@ pub(super) fn needs_topic(event: &Event) -> bool {
 
 /// The answer about an event whose row or record was looked for.
 pub(super) fn judge(event: &Event, stream: Option<&Stream>, since: &str) -> Verdict {
+    let verdict = by_evidence(event, stream, since);
+    // Of a row that is still to be sent, no record is expected.
+    let is_expected = event.is_confirmed && event.found.is_none();
+    let Some(record) = event.of_another_key.as_ref().filter(|_| is_expected) else {
+        return verdict;
+    };
+    let key = shown_bytes::text(record.key.as_deref().unwrap_or_default(), KEY_SHOWN_MAX);
+    let reason = format!(
+        "{}; a record with its id and another key, {key}, is {}: of another row, unless the key of \
+         this one was changed since",
+        verdict.reason,
+        place(record)
+    );
+    Verdict { reason, ..verdict }
+}
+
+fn by_evidence(event: &Event, stream: Option<&Stream>, since: &str) -> Verdict {
     if let Some(verdict) = event.held.as_ref().and_then(by_held) {
         return verdict;
     }
     if let Some(found) = &event.found {
-        let place = format!("at offset {} of {}-{}", found.offset, found.topic, found.partition);
         return match &event.row {
-            Some(_) => State::Acknowledged.because(place),
-            None => deleted(event, &place),
+            Some(_) => State::Acknowledged.because(place(found)),
+            None => deleted(event, &place(found)),
         };
     }
     if let Some(Placement::Filtered(by)) = &event.placement {
@@ -98,15 +121,20 @@ pub(super) fn judge(event: &Event, stream: Option<&Stream>, since: &str) -> Verd
     }
 }
 
-/// A record with the id of an event that has no row.
+fn place(found: &FoundRecord) -> String {
+    format!("at offset {} of {}-{}", found.offset, found.topic, found.partition)
+}
+
+/// A record with the id of an event that has no row, so that its key is not known.
 fn deleted(event: &Event, place: &str) -> Verdict {
+    let its = format!("a record with its id, which alone says whose it is, is {place}");
     let Some(table) = &event.asked else {
-        return State::Deleted.because(format!("no table has its row any more; {place}"));
+        return State::Deleted.because(format!("no table has its row any more; {its}"));
     };
     // A UUID is given once; a number may be that of one row in each table.
     let is_unique = Uuid::parse_str(&event.id).is_ok();
     let Some(other) = event.others.first().filter(|_| !is_unique) else {
-        return State::Deleted.because(format!("{table} does not have its row any more; {place}"));
+        return State::Deleted.because(format!("{table} does not have its row any more; {its}"));
     };
     let others: Vec<String> = event.others.iter().map(ToString::to_string).collect();
     let verdict = State::Unknown.because(format!(

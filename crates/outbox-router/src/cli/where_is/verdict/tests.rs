@@ -221,7 +221,6 @@ fn what_is_marked_as_published_and_not_there_is_judged_as_what_a_slot_has_confir
 fn marks_that_say_nothing_leave_the_state_unknown() {
     let state = |mark| judge(&Event { mark: Some(mark), ..event(1) }, None, "").state;
     assert_eq!(state(Mark::Gone), State::Unknown);
-    assert_eq!(state(Mark::Nameless), State::Unknown);
     assert_eq!(judge(&polled(RowState::Other, 0, None), None, "").state, State::Unknown);
     let failure = Failure::new(Code::Polling, "public.t cannot be polled: no key");
     let mark = Some(Mark::Unreadable(Box::new(failure)));
@@ -244,7 +243,8 @@ fn a_record_that_may_be_of_another_table_is_not_said_to_be_of_the_named_one() {
         judge(&Event { id, found, asked: Some(table("d")), others, ..Event::default() }, None, "")
     };
     let alone = of("5", Vec::new());
-    let reason = "public.d does not have its row any more; at offset 29 of t-0";
+    let reason = "public.d does not have its row any more; a record with its id, which alone says \
+                  whose it is, is at offset 29 of t-0";
     assert_eq!((alone.state, alone.reason.as_str()), (State::Deleted, reason));
     let shared = of("5", vec![table("c")]);
     assert_eq!(shared.state, State::Unknown);
@@ -255,6 +255,29 @@ fn a_record_that_may_be_of_another_table_is_not_said_to_be_of_the_named_one() {
     let nowhere = Event { asked: Some(table("d")), ..Event::default() };
     let reason = judge(&nowhere, None, "since then").reason;
     assert!(reason.starts_with("public.d does not have such a row, and no topic"), "{reason}");
+}
+
+#[test]
+fn a_record_of_another_key_is_named_where_the_rows_own_is_not_found() {
+    let record = FoundRecord {
+        topic: TopicName::new("t").unwrap(),
+        partition: 0,
+        offset: 29,
+        timestamp_ms: 1,
+        key: Some(b"c".to_vec()),
+    };
+    let topic = Some(topic(0, Left::AsOld, Retention::default()));
+    let of_another_key = Some(record);
+    let sent = Event { topic, of_another_key, ..polled(RowState::Published, 0, None) };
+    let verdict = judge(&sent, None, "");
+    let reason = "it is marked as published, and t does not have it; a record with its id and \
+                  another key, c, is at offset 29 of t-0: of another row, unless the key of this \
+                  one was changed since";
+    assert_eq!((verdict.state, verdict.reason.as_str()), (State::Missing, reason));
+    let pending = Event { is_confirmed: false, ..polled(RowState::Pending, 0, None) };
+    let pending = Event { of_another_key: sent.of_another_key, ..pending };
+    let reason = judge(&pending, None, "").reason;
+    assert_eq!(reason, "pending: a worker has not sent it yet", "nothing else is expected");
 }
 
 #[test]

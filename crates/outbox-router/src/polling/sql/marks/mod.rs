@@ -4,8 +4,12 @@
 //! The first of status, flag and time that a table has decides whether a row is pending, as its own
 //! pollers ask; the others are written beside it.
 
+mod zoneless;
+
 use relay::{Failure, TableName};
 use tokio_postgres::types::Type;
+
+pub use zoneless::{FilledBy, ZonelessMark};
 
 use super::{
     facts::{ColumnFacts, Facts},

@@ -148,3 +148,29 @@ fn an_error_is_cut_to_its_column() {
     assert_eq!(marks.last_error, Some(LastError { column: "error_message".into(), max: 100 }));
     assert_eq!(marks.attempts.unwrap().max, 32_767);
 }
+
+#[test]
+fn a_time_without_a_time_zone_is_known_with_who_fills_it() {
+    let of = |time: &Type| {
+        let facts = columns(&[
+            ("published_at", time.clone(), &[]),
+            ("abandoned_at", Type::TIMESTAMPTZ, &[]),
+            ("available_at", time.clone(), NOT_NULL),
+            ("locked_until", time.clone(), &[]),
+            ("locked_at", time.clone(), &[]),
+            ("locked_by", Type::TEXT, &[]),
+            // No mark.
+            ("delivered_at", time.clone(), &[]),
+        ]);
+        let zoneless = found(&facts).zoneless(&facts);
+        zoneless.into_iter().map(|mark| (mark.column, mark.filled)).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&Type::TIMESTAMPTZ), []);
+    let expected = [
+        ("available_at".to_owned(), FilledBy::Others),
+        ("locked_until".to_owned(), FilledBy::Others),
+        ("locked_at".to_owned(), FilledBy::Others),
+        ("published_at".to_owned(), FilledBy::Router),
+    ];
+    assert_eq!(of(&Type::TIMESTAMP), expected);
+}

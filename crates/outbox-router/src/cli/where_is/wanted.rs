@@ -1,0 +1,95 @@
+//! What a record has by which it is an event's: its id and its key. Rows of several tables, and
+//! records of other producers, may have one id in one topic, since a number is given once in each
+//! table; so a row's record has the row's key, too.
+
+use std::collections::HashMap;
+
+/// A record that is looked for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Wanted {
+    /// What its id header holds.
+    pub(super) id: Vec<u8>,
+    /// `None`: any key, since nothing says which one a row had that is deleted.
+    pub(super) key: Option<Vec<u8>>,
+}
+
+/// Records that are looked for, and not found yet.
+#[derive(Debug, Default)]
+pub(super) struct Missing {
+    keys_of: HashMap<Vec<u8>, Vec<Option<Vec<u8>>>>,
+}
+
+/// What a record is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Nobody looks for one with its id.
+    Unwanted,
+    /// It has an id that is looked for, and another key.
+    OfAnotherKey,
+    /// One that was looked for, and is not any more.
+    Found(Wanted),
+}
+
+impl Missing {
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys_of.is_empty()
+    }
+
+    /// A record with this id and this key was read.
+    pub(super) fn see(&mut self, id: &[u8], key: Option<&[u8]>) -> Seen {
+        let Some(keys) = self.keys_of.get_mut(id) else { return Seen::Unwanted };
+        // A key that is empty and none are the same to some clients.
+        let key = key.unwrap_or_default();
+        let is_it = |wanted: &Option<Vec<u8>>| wanted.as_ref().is_none_or(|wanted| wanted == key);
+        let Some(place) = keys.iter().position(is_it) else { return Seen::OfAnotherKey };
+        let found = Wanted { id: id.to_vec(), key: keys.swap_remove(place) };
+        if keys.is_empty() {
+            self.keys_of.remove(id);
+        }
+        Seen::Found(found)
+    }
+}
+
+impl FromIterator<Wanted> for Missing {
+    fn from_iter<I: IntoIterator<Item = Wanted>>(wanted: I) -> Self {
+        let mut missing = Self::default();
+        for Wanted { id, key } in wanted {
+            let keys = missing.keys_of.entry(id).or_default();
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        missing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(id: &str, key: Option<&str>) -> Wanted {
+        Wanted { id: id.into(), key: key.map(Into::into) }
+    }
+
+    #[test]
+    fn a_record_with_the_id_and_another_key_is_passed_over() {
+        let (of_a, of_b) = (wanted("5", Some("a")), wanted("5", Some("b")));
+        let mut missing: Missing = [of_a.clone(), of_b.clone(), of_a.clone()].into_iter().collect();
+        assert_eq!(missing.see(b"6", Some(b"a")), Seen::Unwanted);
+        assert_eq!(missing.see(b"5", Some(b"c")), Seen::OfAnotherKey);
+        assert_eq!(missing.see(b"5", None), Seen::OfAnotherKey);
+        assert_eq!(missing.see(b"5", Some(b"b")), Seen::Found(of_b));
+        assert_eq!(missing.see(b"5", Some(b"b")), Seen::OfAnotherKey, "it was found before");
+        assert_eq!(missing.see(b"5", Some(b"a")), Seen::Found(of_a));
+        assert!(missing.is_empty());
+        assert_eq!(missing.see(b"5", Some(b"a")), Seen::Unwanted);
+    }
+
+    #[test]
+    fn without_a_row_every_key_fits_and_an_empty_key_is_as_none() {
+        let mut missing: Missing = [wanted("5", None)].into_iter().collect();
+        assert_eq!(missing.see(b"5", Some(b"c")), Seen::Found(wanted("5", None)));
+        let mut missing: Missing = [wanted("5", Some(""))].into_iter().collect();
+        assert_eq!(missing.see(b"5", None), Seen::Found(wanted("5", Some(""))));
+    }
+}
