@@ -188,7 +188,7 @@ fn dead_letters_are_decided_about_when_they_are_selected_and_after_asking() {
             DeadLetters::List(_) | DeadLetters::Show(_) | DeadLetters::Adopt(_) => panic!("{line}"),
         };
         let decision = &args.decision;
-        let found = (args.scope, decision.confirmation, decision.effect);
+        let found = (args.scope, decision.how.confirmation, decision.how.effect);
         assert_eq!(found, (scope, confirmation, effect));
     }
 }
@@ -219,8 +219,11 @@ fn one_row_is_skipped_by_its_position_and_its_id_if_it_has_one() {
         };
         assert_eq!((args.lsn.to_string().as_str(), args.id.as_deref()), ("0/16B3748", id));
         let decision = &args.decision;
-        assert_eq!((decision.reason.as_deref(), decision.by.as_deref()), (reason, Some("ann")));
-        assert_eq!((decision.confirmation, decision.effect), (Confirmation::Yes, Effect::Real));
+        assert_eq!((decision.reason.as_deref(), decision.how.by.as_deref()), (reason, Some("ann")));
+        assert_eq!(
+            (decision.how.confirmation, decision.how.effect),
+            (Confirmation::Yes, Effect::Real)
+        );
         assert_eq!(decision.form, Form::Text);
     }
 }

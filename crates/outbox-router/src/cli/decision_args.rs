@@ -13,7 +13,19 @@ pub struct DecisionArgs {
     /// Why, as it is written beside the decision
     #[arg(long, value_name = "TEXT", value_parser = person::reason)]
     pub reason: Option<String>,
-    /// Who decides, as it is written beside the decision [default: the user and the host]
+    /// By whom, and whether it is carried out.
+    #[command(flatten)]
+    pub how: HowArgs,
+    /// Print one JSON object, for programs; it needs --yes or --dry-run
+    #[arg(long = "json", num_args = 0, default_value = "text")]
+    #[arg(default_missing_value = "json")]
+    pub form: Form,
+}
+
+/// Who types a command that changes something, and whether it does.
+#[derive(Debug, Args)]
+pub struct HowArgs {
+    /// Who does it, as it is recorded [default: the user and the host]
     #[arg(long, value_name = "NAME", value_parser = person::parse)]
     pub by: Option<String>,
     /// Show what would be done, and change nothing
@@ -24,10 +36,13 @@ pub struct DecisionArgs {
     #[arg(long = "yes", num_args = 0, default_value = "ask")]
     #[arg(default_missing_value = "yes")]
     pub confirmation: Confirmation,
-    /// Print one JSON object, for programs; it needs --yes or --dry-run
-    #[arg(long = "json", num_args = 0, default_value = "text")]
-    #[arg(default_missing_value = "json")]
-    pub form: Form,
+}
+
+impl HowArgs {
+    /// The person named, or else the one who runs the command.
+    pub(super) fn person(&self, environment: &Environment) -> String {
+        self.by.clone().unwrap_or_else(|| person::current(environment))
+    }
 }
 
 /// Who decides, and why.
@@ -39,8 +54,7 @@ pub(super) struct Decider<'a> {
 impl DecisionArgs {
     /// Who decides: the person named, or else the one who runs the command.
     pub(super) fn decider(&self, environment: &Environment) -> Decider<'_> {
-        let by = self.by.clone().unwrap_or_else(|| person::current(environment));
-        Decider { by, reason: self.reason.as_deref() }
+        Decider { by: self.how.person(environment), reason: self.reason.as_deref() }
     }
 
     /// Asks for the slot's name, `to` do something. Where the answer is no, says that nothing was
@@ -51,7 +65,7 @@ impl DecisionArgs {
         (to, done): (&str, &str),
         terminal: &mut Terminal<'_>,
     ) -> io::Result<Option<Exit>> {
-        self.confirmation.ask(self.form, config, (to, done), terminal)
+        self.how.confirmation.ask(self.form, config, (to, done), terminal)
     }
 }
 

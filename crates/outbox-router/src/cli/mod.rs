@@ -72,7 +72,7 @@ pub use dead_letters::{
     AdoptArgs, DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs,
     NamedArgs, Place, Rows, Scope, SelectArgs, ShowArgs, Since,
 };
-pub use decision_args::{DecisionArgs, Effect};
+pub use decision_args::{DecisionArgs, Effect, HowArgs};
 pub use doctor::{Check, DoctorArgs, GROUPS, Group, Reports, Severity, Warnings};
 pub use dry_run::{DryRunArgs, Production};
 pub use exit::Exit;
@@ -90,7 +90,7 @@ pub use recover::{DroppedSlot, IdTrust, PublicationPart, RecoverArgs, RecoveredR
 pub use replay::{Audit, BadRow, Marker, ReplayArgs, Selected, Start};
 pub use setup::{BackfillArgs, OlderRows, SetupArgs, TableForm};
 pub use skip::SkipArgs;
-pub use switch::{HowArgs, Switch, ToPollingArgs, ToStreamArgs};
+pub use switch::{Switch, ToPollingArgs, ToStreamArgs};
 pub use tap::{TapArgs, TapContent};
 use task_error::TaskError;
 pub use terminal::{Audience, Terminal};

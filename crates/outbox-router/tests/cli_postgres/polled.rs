@@ -502,6 +502,20 @@ async fn teardown_drops_what_setup_has_made_and_leaves_the_rows() {
 }
 
 #[tokio::test]
+async fn setup_makes_what_the_other_tables_need_where_one_cannot_be_polled() {
+    let polled = Polled::two("");
+    polled.server.sql("alter table outbox drop status");
+    let made = polled.type_line("setup --apply", "").await;
+    assert_eq!(made.exit, Exit::Failure, "{made:?}");
+    assert!(made.err.starts_with("error: ") && made.err.contains("(P041)"), "{made:?}");
+    assert!(made.out.contains("index of public.second: "), "{made:?}");
+    assert!(!made.out.contains("index of public.outbox: "), "{made:?}");
+    assert!(made.out.ends_with("when every table can be polled\n"), "{made:?}");
+    let indexes = "outbox_router_pending_second outbox_router_waiting_second";
+    assert_eq!(polled.server.sql(MADE), indexes);
+}
+
+#[tokio::test]
 async fn replay_leaves_rows_to_the_router_that_are_not_published() {
     let polled = Polled::new(STATES, "");
     let replay = polled.type_line("replay --id 1 --id 2 --yes", "").await;

@@ -96,7 +96,7 @@ impl Poller {
     /// When to give up what is in flight. The producer gives each record up by itself, some time
     /// after it was produced, and later ones of its key may leave in the moment before that is
     /// noticed. So everything is given up a little earlier, together.
-    fn purge_at(&self, batch: &Batch) -> Option<Moment> {
+    pub(super) fn purge_at(&self, batch: &Batch) -> Option<Moment> {
         let lease = self.settings.lease;
         batch.oldest_unacked().map(|sent_at| sent_at + lease * 7 / 20)
     }

@@ -60,13 +60,14 @@ impl Poller {
 
     /// Whether there are rows that may be produced now.
     pub(super) fn may_produce(&mut self, at: Moment) -> bool {
-        let Self { work: Work::Producing(batch), lease, sink, settings, .. } = self else {
-            return false;
-        };
-        // What reading a row has said of others' claims counts for as long as a lease does.
-        let until = batch.asked.at + settings.lease / 2;
+        let Work::Producing(batch) = &self.work else { return false };
+        // What reading a row has said of others' claims counts for as long as a lease does. Nothing
+        // follows what is about to be given up.
+        let is_in_time =
+            at < self.stale_at(batch) && self.purge_at(batch).is_none_or(|due| at < due);
+        let Self { work: Work::Producing(batch), lease, sink, .. } = self else { return false };
         sink.is_ready()
-            && at < until
+            && is_in_time
             && lease.covers(batch.table.0, batch.shards, at)
             && batch.has_next()
     }

@@ -108,7 +108,7 @@ pub(super) async fn decide(
     if args.decision.form == Form::Text {
         show(&plan, terminal)?;
     }
-    if plan.events.is_empty() || args.decision.effect == Effect::Dry {
+    if plan.events.is_empty() || args.decision.how.effect == Effect::Dry {
         return report(&plan, args, Ending::Dry, terminal);
     }
     let to = format!("{} them", plan.decision.verb());
@@ -187,7 +187,9 @@ fn report(
 ) -> Result<Exit, TaskError> {
     match args.decision.form {
         Form::Text => report_text(plan, ending, terminal)?,
-        Form::Json => writeln!(terminal.out, "{:#}", document(plan, args.decision.effect, ending))?,
+        Form::Json => {
+            writeln!(terminal.out, "{:#}", document(plan, args.decision.how.effect, ending))?;
+        }
     }
     let is_done = match ending {
         Ending::Dry => !plan.events.is_empty(),

@@ -162,7 +162,7 @@ impl Found {
             begin: from.begin.clone(),
             refusals: Vec::new(),
             selected: args.selected,
-            effect: args.decision.effect,
+            effect: args.decision.how.effect,
             topics: 0,
             read: Read::default(),
             tables: Vec::new(),

@@ -50,7 +50,7 @@ impl Recovery<'_> {
         let topics = self.topics(&tables, &from).await?;
         refusals::check_temporary(self).await?;
         let prospect = refusals::look(self).await?;
-        let is_dry = self.args.decision.effect == Effect::Dry;
+        let is_dry = self.args.decision.how.effect == Effect::Dry;
         let plan = Plan {
             gaps: self.gaps,
             from: &from,
@@ -69,7 +69,7 @@ impl Recovery<'_> {
             return Ok(Exit::Failure);
         }
         self.reader.batch_execute(MAKE_SEEN).await?;
-        let is_asked = self.args.decision.confirmation == Confirmation::Ask;
+        let is_asked = self.args.decision.how.confirmation == Confirmation::Ask;
         if is_dry || (is_asked && is_text) {
             // A person decides by the figures; nobody who reads them later needs them twice.
             let mut found = self.compare_now(&tables, &from, topics, terminal).await?;

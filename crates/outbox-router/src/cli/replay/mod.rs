@@ -99,7 +99,7 @@ impl Replay<'_> {
             Ok(selection) => selection,
             Err(early) => return Ok(Err(early)),
         };
-        if self.args.decision.effect == Effect::Dry {
+        if self.args.decision.how.effect == Effect::Dry {
             return self.dry(&selection, terminal).await.map(Ok);
         }
         if let Err(holder) = journal::lock(self.books, &self.config.name).await? {
@@ -199,7 +199,7 @@ impl Replay<'_> {
     ) -> Result<Outcome, TaskError> {
         let Self { args, config, reader, .. } = *self;
         let Selection { rows, chosen, plan } = selection;
-        let effect = args.decision.effect;
+        let effect = args.decision.how.effect;
         let marker = (args.marker == Marker::Write).then(|| MARKER.to_owned());
         reader.batch_execute(BEGIN).await?;
         let republication = Republication {

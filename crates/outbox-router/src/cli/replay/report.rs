@@ -133,7 +133,7 @@ pub(super) fn text(
     for (topic, records) in topics {
         writeln!(out, "  {topic}: {records} records")?;
     }
-    match args.decision.effect {
+    match args.decision.how.effect {
         Effect::Dry => writeln!(out, "would send {sent} records")?,
         Effect::Real => {
             let acknowledged = sent.saturating_sub(in_flight);
@@ -185,7 +185,7 @@ pub(super) fn document(plan: &Plan, outcome: &Outcome, args: &ReplayArgs) -> Val
     };
     json!({
         "action": "replay",
-        "dry_run": args.decision.effect == Effect::Dry,
+        "dry_run": args.decision.how.effect == Effect::Dry,
         "table": plan.table,
         "selected": plan.rows,
         "held": plan.held,

@@ -16,7 +16,8 @@ use crate::{
     cli::{
         Exit, MissingTable, NotifyTrigger, SetupArgs, TaskError, Terminal,
         connect::{Access, with_connection},
-        polled_tables, sql,
+        polled_tables::Tables,
+        sql,
     },
     config::{Config, RetentionMode},
     held::schema::Statement,
@@ -70,15 +71,16 @@ pub(super) async fn apply(
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
     let out = &mut *terminal.out;
-    let tables = config.polled_tables();
+    let configured = config.polled_tables();
     let role = dead_letters::role(args, access);
-    with_connection(access, "setup", async |client| {
+    let tables = with_connection(access, "setup", async |client| {
         client.batch_execute(sql::TIMEOUTS).await?;
-        let objects = Objects { args, config, access, tables: &tables, role: role.as_deref() };
+        let objects = Objects { args, config, access, tables: &configured, role: role.as_deref() };
         let make = async |made: &mut Vec<u8>| Box::pin(objects.make(client, made)).await;
         out.write_all(&all_or_nothing(client, make).await?)?;
         client.batch_execute(INDEX_TIMEOUTS).await?;
-        for table in polled_tables::described(client, config).await? {
+        let tables = Tables::read(client, None, config).await?;
+        for table in &tables.readable {
             for IndexWork { purpose, statements, .. } in table.index_work() {
                 for statement in statements {
                     client.batch_execute(&statement).await?;
@@ -86,11 +88,16 @@ pub(super) async fn apply(
                 writeln!(out, "index of {}: {purpose}", table.name())?;
             }
         }
-        Ok(())
+        Ok(tables)
     })
     .await?;
-    writeln!(terminal.out, "next: outbox-router run")?;
-    Ok(Exit::Done)
+    tables.print_failures(terminal.err)?;
+    if tables.failed.is_empty() {
+        writeln!(terminal.out, "next: outbox-router run")?;
+        return Ok(Exit::Done);
+    }
+    writeln!(terminal.out, "next: the same command again, when every table can be polled")?;
+    Ok(Exit::Failure)
 }
 
 /// What is made in one transaction.

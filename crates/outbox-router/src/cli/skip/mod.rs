@@ -83,7 +83,7 @@ pub(super) async fn skip(
     if args.decision.form == Form::Text {
         show(args, &standing, terminal.out)?;
     }
-    if args.decision.effect == Effect::Dry {
+    if args.decision.how.effect == Effect::Dry {
         return report(args, &standing, &Ending::Dry, terminal);
     }
     if let Some(refused) = args.decision.confirm(config, ("skip it", "decided"), terminal)? {
@@ -170,7 +170,7 @@ fn document(args: &SkipArgs, standing: &Standing, ending: &Ending) -> Value {
     };
     json!({
         "action": "skip",
-        "dry_run": args.decision.effect == Effect::Dry,
+        "dry_run": args.decision.how.effect == Effect::Dry,
         "lsn": args.lsn.to_string(),
         "id": args.id,
         "router": standing.json(),

@@ -6,11 +6,9 @@ use clap::{Args, Subcommand};
 
 use crate::{
     cli::{
-        confirmation::Confirmation,
-        decision_args::Effect,
+        decision_args::HowArgs,
         flags::{AdminArgs, Overrides},
         hoster::Hoster,
-        person,
     },
     config::parse_duration,
 };
@@ -91,21 +89,4 @@ pub struct ToPollingArgs {
     /// What was set after the command.
     #[command(flatten)]
     pub overrides: Overrides,
-}
-
-/// What both have.
-#[derive(Debug, Args)]
-pub struct HowArgs {
-    /// Who switches, as workers are told that poll a table of the stream [default: the user and the
-    /// host]
-    #[arg(long, value_name = "NAME", value_parser = person::parse)]
-    pub by: Option<String>,
-    /// Show what would be done, and change nothing
-    #[arg(long = "dry-run", num_args = 0, default_value = "real")]
-    #[arg(default_missing_value = "dry")]
-    pub effect: Effect,
-    /// Do not ask
-    #[arg(long = "yes", num_args = 0, default_value = "ask")]
-    #[arg(default_missing_value = "yes")]
-    pub confirmation: Confirmation,
 }

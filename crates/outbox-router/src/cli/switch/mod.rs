@@ -25,7 +25,7 @@ use uuid::Uuid;
 use super::{
     Effect, Exit, TaskError, Terminal,
     connect::{Access, with_connection},
-    person,
+    decision_args::HowArgs,
     republication::SESSION,
     witness::Records,
 };
@@ -36,7 +36,7 @@ use crate::{
     republish::journal,
     shell::{Endpoint, Source},
 };
-pub use args::{HowArgs, Switch, ToPollingArgs, ToStreamArgs};
+pub use args::{Switch, ToPollingArgs, ToStreamArgs};
 use plan::{Found, Presence};
 use state::{Standing, Switched};
 
@@ -73,7 +73,7 @@ pub(super) async fn switch(
         writeln!(terminal.err, "  hint: name each one in an [[outbox]]")?;
         return Ok(Exit::Usage);
     }
-    let by = how.by.clone().unwrap_or_else(|| person::current(access.environment));
+    let by = how.person(access.environment);
     let work = with_connection(access, COMMAND, async |books| {
         books.batch_execute(SESSION).await?;
         if let Err(holder) = journal::lock(books, &config.name).await? {

@@ -59,6 +59,27 @@ fn the_lease_is_looked_at_before_each_row() {
     assert_eq!(world.produced(), ["0", "1"]);
 }
 
+/// A worker that was frozen amid a pass for less than half a lease: the producer gives up the first
+/// record when the worker goes on, and would send what is produced then.
+#[test]
+fn how_long_a_record_is_in_flight_is_looked_at_before_each_row() {
+    let mut world = World::new(settings());
+    // Its topic is known.
+    world.insert(&[K]);
+    world.run();
+    world.insert(&[K; 3]);
+    world.input(PollInput::Notified(TableIndex(0)));
+    world.collect_until_fetched();
+    let frozen = Duration::from_millis(3_600);
+    let frozen = [world.time(), Now { at: world.now + frozen, ..world.time() }];
+    let mut times = frozen.into_iter();
+    let clock = || times.next().unwrap_or(frozen[1]);
+    assert_eq!(world.core.produce(&mut world.sink, clock), Produced::AllForNow);
+    assert_eq!(world.produced(), ["0", "1"]);
+    world.pass(Duration::from_millis(3_600));
+    assert!(world.asked.contains(&PollAction::ReplaceSink { wait: Duration::ZERO }));
+}
+
 #[test]
 fn what_is_in_flight_at_the_end_of_a_lease_is_purged() {
     let mut world = World::new(settings());

@@ -18,13 +18,14 @@ use super::{
     },
     row::{Found, typed},
     selection::{Rows, read, select},
-    tables::{Tables, with_tables},
+    tables::with_tables,
 };
 use crate::{
     cli::{
         Effect, EventRef, Exit, Form, TaskError, Terminal,
         connect::{self, Access},
         decision_args::Decider,
+        polled_tables::Tables,
     },
     config::Config,
     polling::sql::{Dropped, PolledTable, Stuck, StuckFilter, drop_rows, requeue},
@@ -83,7 +84,7 @@ pub(super) async fn decide(
         plan.text(terminal)?;
     }
     let decider = args.decision.decider(access.environment);
-    if plan.rows.found.is_empty() || args.decision.effect == Effect::Dry {
+    if plan.rows.found.is_empty() || args.decision.how.effect == Effect::Dry {
         return plan.report(None, args, &decider, terminal);
     }
     let to = format!("{} them", decision.verb());
@@ -294,7 +295,7 @@ impl Plan {
                 let left_out = left_out.map(|(id, why)| json!({ "id": id, "why": why }));
                 let document = json!({
                     "action": self.decision.verb(),
-                    "dry_run": args.decision.effect == Effect::Dry,
+                    "dry_run": args.decision.how.effect == Effect::Dry,
                     "selected": selected,
                     "changed": changed.unwrap_or(0),
                     "decided_meanwhile": meanwhile,

@@ -11,10 +11,14 @@ use super::{
     },
     row::Naming,
     selection::{Rows, read, select},
-    tables::{Failed, Tables, with_tables},
+    tables::with_tables,
 };
 use crate::{
-    cli::{Exit, Form, TaskError, Terminal, connect::Access},
+    cli::{
+        Exit, Form, TaskError, Terminal,
+        connect::Access,
+        polled_tables::{Failed, Tables},
+    },
     config::Config,
     polling::sql::{Stuck, StuckFilter},
     wording::count,

@@ -8,10 +8,13 @@ use tokio_postgres::Client;
 use super::{
     super::args::NamedArgs,
     row::{Found, typed},
-    tables::{Failed, Tables},
 };
 use crate::{
-    cli::{EventRef, SelectArgs, Since, TaskError, since},
+    cli::{
+        EventRef, SelectArgs, Since, TaskError,
+        polled_tables::{Failed, Tables},
+        since,
+    },
     polling::sql::{Stuck, StuckFilter, stuck},
 };
 

@@ -9,10 +9,10 @@ use super::{
     super::args::ShowArgs,
     row::{Found, Naming},
     selection::{filter, read},
-    tables::{Tables, with_tables},
+    tables::with_tables,
 };
 use crate::{
-    cli::{Exit, Form, TaskError, Terminal, connect::Access, shown_bytes},
+    cli::{Exit, Form, TaskError, Terminal, connect::Access, polled_tables::Tables, shown_bytes},
     config::Config,
     polling::sql::{Stuck, StuckFilter, columns_of},
 };

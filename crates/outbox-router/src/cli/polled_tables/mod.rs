@@ -1,5 +1,7 @@
 //! The polled tables, for commands that read or change their rows.
 
+mod readable;
+
 use relay::TableName;
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -11,6 +13,7 @@ use crate::{
     postgres::quote_table,
     prepare,
 };
+pub(super) use readable::{Failed, Tables};
 
 /// How the tables are polled, by a worker that takes no row.
 pub(super) fn settings(config: &Config) -> SqlSettings {
@@ -34,21 +37,4 @@ pub(super) async fn published(
     };
     let table = PolledTable::read(client, table, &settings(config)).await;
     Ok(Some(table.map_err(connect::denied)?.published(&quote_table(name))))
-}
-
-/// The tables, as this command's role sees them.
-///
-/// # Errors
-/// One of them cannot be polled, or the role may not read or mark its rows.
-pub(super) async fn described(
-    client: &Client,
-    config: &Config,
-) -> Result<Vec<PolledTable>, TaskError> {
-    let settings = settings(config);
-    let mut found = Vec::new();
-    for table in config.polled_tables() {
-        let table = PolledTable::read(client, &table, &settings).await.map_err(connect::denied)?;
-        found.push(table);
-    }
-    Ok(found)
 }
