@@ -507,7 +507,7 @@ async fn setup_makes_what_the_other_tables_need_where_one_cannot_be_polled() {
     polled.server.sql("alter table outbox drop status");
     let made = polled.type_line("setup --apply", "").await;
     assert_eq!(made.exit, Exit::Failure, "{made:?}");
-    assert!(made.err.starts_with("error: ") && made.err.contains("(P041)"), "{made:?}");
+    assert!(made.err.starts_with("error: P041: public.outbox "), "{made:?}");
     assert!(made.out.contains("index of public.second: "), "{made:?}");
     assert!(!made.out.contains("index of public.outbox: "), "{made:?}");
     assert!(made.out.ends_with("when every table can be polled\n"), "{made:?}");
