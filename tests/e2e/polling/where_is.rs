@@ -46,9 +46,14 @@ async fn a_row_is_delivered_given_up_or_pending_and_no_slot_is_spoken_of() {
     }
 }
 
-/// What `where` prints.
+/// What `where` prints of an id.
 async fn told(fixture: &Fixture, name: &str) -> String {
-    let output = fixture.router.command(&["where", name]).await.unwrap();
+    told_of(fixture, &[name]).await
+}
+
+/// What `where` prints.
+async fn told_of(fixture: &Fixture, arguments: &[&str]) -> String {
+    let output = fixture.router.command(&[&["where"], arguments].concat()).await.unwrap();
     let said = [output.stdout, output.stderr].concat();
     String::from_utf8_lossy(&said).into_owned()
 }
@@ -97,8 +102,16 @@ async fn a_record_with_a_rows_id_and_another_key_is_not_taken_for_the_rows_own()
     let sent = told(&fixture, &id).await;
     assert!(sent.contains("state      acknowledged: at offset 1 of "), "{sent}");
 
-    // Nothing says the key of a row that is deleted.
+    // It was sent with the key that the row had then.
+    session.batch_execute("update outbox set aggregate_id = 'b'").await.unwrap();
+    let changed = told(&fixture, &id).await;
+    assert!(changed.contains("state      acknowledged: at offset 1 of "), "{changed}");
+    assert!(changed.contains("under another key than it would get now"), "{changed}");
+
+    // Nothing but --key says the key of a row that is deleted.
     session.batch_execute("delete from outbox").await.unwrap();
     let deleted = told(&fixture, &id).await;
     assert!(deleted.contains("which alone says whose it is, is at offset 0 of "), "{deleted}");
+    let of_key = told_of(&fixture, &[&id, "--key", "a"]).await;
+    assert!(of_key.contains("a record with its id and the key a is at offset 1 of "), "{of_key}");
 }

@@ -141,8 +141,8 @@ pub enum Command {
 #[derive(Debug, Subcommand)]
 pub enum Task {
     /// Print the SQL that creates what the source needs, or run it: publication, slot and witness,
-    /// the record in the state topic; with postgres.source = "polling" the tables of the leases, and
-    /// indexes
+    /// the record in the state topic; with postgres.source = "polling" the tables of the leases,
+    /// and indexes
     #[command(after_help = "Examples:\n  outbox-router setup | psql\n  \
         outbox-router setup --apply --create-table --role router --admin-url postgres://admin@db/shop")]
     Setup(SetupArgs),
@@ -221,8 +221,8 @@ pub enum Task {
         It writes nothing to Kafka and leaves the slot where it is. Exit code 0: every event was\n\
         found and nothing differs.")]
     Compare(CompareArgs),
-    /// Show how far behind the router is, who is to blame, how long until PostgreSQL invalidates the
-    /// slot or, with polling, until nothing is pending, and what to type
+    /// Show how far behind the router is, who is to blame, how long until PostgreSQL invalidates
+    /// the slot or, with polling, until nothing is pending, and what to type
     #[command(
         after_help = "Examples:\n  outbox-router status --watch\n  outbox-router status --json"
     )]

@@ -189,7 +189,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "workers cannot share the polled tables",
         meaning: "Routers that poll the same table divide its keys by outbox_router.lease and \
                   outbox_router.worker, so that each key has one worker. These tables are missing, \
-                  or this role may not use them. Nothing is read before it may.",
+                  an earlier version has made them, or this role may not use them. Nothing is \
+                  read before it may.",
         remedy: "`{setup}`",
         cases: &[],
     },

@@ -466,6 +466,26 @@ async fn rows_of_states_leave_by_their_own_time_with_and_without_an_index() {
     assert_eq!(polled.states(), "2 PENDING 0, 3 FAILED 1, 4 PENDING 0, 7 PENDING 0");
 }
 
+#[tokio::test]
+async fn a_row_without_an_event_id_is_called_by_its_primary_key() {
+    let table = "\
+        create table outbox (seq bigint primary key, id uuid, \
+          aggregate_type text not null default 'order', aggregate_id text, \
+          event_type text not null default 'E', payload jsonb default '{}', \
+          created_at timestamptz not null default '2026-01-01', \
+          status text not null default 'PENDING', attempts int not null default 0, \
+          last_error text); \
+        insert into outbox (seq, aggregate_id, status, attempts, last_error) \
+          values (7, 'a', 'ABANDONED', 5, 'R004: the id is NULL');";
+    let polled = Polled::new(table, "");
+    let list = polled.type_line("dead-letters list", "").await;
+    assert!(list.out.contains("public.outbox  7 "), "{list:?}");
+    let show = polled.type_line("dead-letters show --id 7", "").await;
+    assert!(show.exit == Exit::Done && show.out.contains("--id 7"), "{show:?}");
+    let requeue = polled.type_line("dead-letters requeue --id 7 --yes", "").await;
+    assert_eq!(requeue.exit, Exit::Done, "{requeue:?}");
+}
+
 const MADE: &str = "select string_agg(relname, ' ' order by relname) from pg_class \
                     where relname like 'outbox\\_router\\_%'";
 

@@ -44,6 +44,8 @@ struct Stage {
     cluster: StateCluster,
     tables: &'static [&'static str],
     source: &'static str,
+    /// More of each table in the configuration.
+    of_table: &'static str,
 }
 
 impl Stage {
@@ -52,14 +54,16 @@ impl Stage {
         server.sql(sql);
         let cluster = StateCluster::start();
         cluster.create_topic(TOPIC, 1);
-        Self { server, cluster, tables, source: "polling" }
+        Self { server, cluster, tables, source: "polling", of_table: "" }
     }
 
     /// Types a command; words are separated by one space.
     async fn type_line(&self, line: &str) -> CommandOutput {
         let config = tempfile::NamedTempFile::new().expect("a file");
+        let of_table = self.of_table;
+        let tables = self.tables.iter();
         let tables: String =
-            self.tables.iter().map(|table| format!("[[outbox]]\ntable = \"{table}\"\n")).collect();
+            tables.map(|table| format!("[[outbox]]\ntable = \"{table}\"\n{of_table}\n")).collect();
         let text = format!(
             "name = \"orders\"\n[postgres]\nsource = \"{}\"\nurl = \"{}\"\n\
              [kafka]\nstate_topic = \"\"\n{tables}",
@@ -153,6 +157,8 @@ async fn an_id_that_is_the_primary_key_of_another_row_names_both_and_its_own_com
     assert!(found.err.contains("note: several rows have this id; this is one"), "{found:?}");
     assert!(found.out.starts_with("event      1\n"), "{found:?}");
     let (_, sent) = stage.json("replay --id 1 --dry-run").await;
+    assert_eq!(sent["selected"], 1, "{sent:#}");
+    let (_, sent) = stage.json("replay --id 1 --id 3 --dry-run").await;
     assert_eq!(sent["selected"], 2, "{sent:#}");
     let by_key = stage.type_line("where 3").await;
     assert!(by_key.out.starts_with("event      9\n"), "{by_key:?}");
@@ -200,6 +206,63 @@ async fn a_record_with_the_id_of_a_row_and_another_key_is_not_the_rows() {
     stage.source = "stream";
     let (_, answer) = stage.json(&format!("where 9 {ALL}")).await;
     assert_eq!(answer["state"], "waiting", "{answer:#}");
+}
+
+#[tokio::test]
+async fn a_record_with_the_uuid_of_a_row_is_the_rows_after_a_change_of_its_key() {
+    let mut stage = Stage::new(COMPOSITE, &["public.outbox"]);
+    stage.type_line("replay --id 7,b --yes").await;
+    let line = format!("where {SEVENTH} {ALL}");
+    let expect = async |stage: &Stage, change: &str| {
+        let (exit, answer) = stage.json(&line).await;
+        assert_eq!((exit, &answer["state"]), (Exit::Done, &json!("acknowledged")), "{change}");
+        assert_eq!((&answer["offset"], &answer["key"]), (&json!(0), &json!("k7")), "{answer:#}");
+        let reason = answer["reason"].as_str().unwrap_or_default();
+        let words = "at offset 0 of outbox.event.order-0, under another key than it would get now";
+        assert!(reason.starts_with(words), "{change}: {reason}");
+    };
+    stage.of_table = "key_format = \"json\"";
+    expect(&stage, "of the configuration").await;
+    stage.of_table = "";
+    stage.server.sql("update outbox set aggregate_id = 'changed' where n = 7");
+    expect(&stage, "of the row").await;
+    stage.source = "stream";
+    expect(&stage, "of the row, which is streamed").await;
+}
+
+#[tokio::test]
+async fn of_a_row_that_is_deleted_a_record_of_another_key_than_the_named_one_is_not_taken() {
+    let stage = Stage::new(CROSSED, &["public.outbox"]);
+    stage.cluster.produce(TOPIC, "another", "77");
+    stage.cluster.produce(TOPIC, "mine", "77");
+    stage.cluster.produce(TOPIC, "\"json\"", "77");
+    for (key, offset, of_record) in [("mine", 1, "mine"), ("json", 2, "\"json\"")] {
+        let (exit, answer) = stage.json(&format!("where 77 --key {key} {ALL}")).await;
+        assert_eq!((exit, &answer["state"]), (Exit::Done, &json!("deleted")), "{answer:#}");
+        let expected = (&json!(offset), &json!(of_record));
+        assert_eq!((&answer["offset"], &answer["key"]), expected, "{answer:#}");
+    }
+    let (exit, answer) = stage.json(&format!("where 77 --key none {ALL}")).await;
+    assert_eq!((exit, &answer["state"]), (Exit::Failure, &json!("not_committed")), "{answer:#}");
+    let reason = answer["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("and another key than --key says, "), "{reason}");
+}
+
+#[tokio::test]
+async fn where_a_row_of_one_table_has_an_id_other_tables_are_named_that_may_have_had_it() {
+    let sql = format!(
+        "{CROSSED} create table second as select * from outbox; \
+                       alter table second add primary key (seq); delete from second where id = 9;"
+    );
+    let stage = Stage::new(&sql, &["public.outbox", "public.second"]);
+    let found = stage.type_line("where 9").await;
+    let note = "note: the row is of public.outbox; other tables have ids of this form, too, and \
+                their row may be deleted (public.second): --table says whose is meant\n";
+    assert!(found.out.starts_with("event      9\n"), "{found:?}");
+    assert_eq!(found.err, note);
+    let named = stage.type_line("where 9 --table outbox").await;
+    assert!(named.out.starts_with("event      9\n"), "{named:?}");
+    assert_eq!(named.err, "");
 }
 
 #[tokio::test]

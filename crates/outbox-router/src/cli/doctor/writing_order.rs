@@ -45,18 +45,22 @@ fn found(table: &PolledTableFacts, columns: &ColumnAdvice) -> Option<Finding> {
             names.set(Name::Statements, statements.join("; "));
             Some(Finding::advice(severity, Advice::OrderOfWriting, what, &names))
         }
-        Numbering::Column(column) => {
+        Numbering::Columns(columns) => {
             let finding = Finding::advice(severity, Advice::OrderOfWriting, what, &names);
-            let remedy = Some(named(column));
+            let remedy = Some(named(columns));
             Some(Finding { remedy, ..finding })
         }
     }
 }
 
-/// What to do where the table has a number, and the order leaves it out.
-fn named(column: &str) -> String {
+/// What to do where the table has numbers, and the order leaves them out.
+fn named(columns: &[String]) -> String {
+    let numbers = match columns {
+        [only] => only.clone(),
+        several => format!("the one that numbers the rows, of {},", several.join(", ")),
+    };
     format!(
-        "name {column} first in outbox.order_by, and make the index of that order: outbox-router \
+        "name {numbers} first in outbox.order_by, and make the index of that order: outbox-router \
          setup --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE"
     )
 }
@@ -86,8 +90,14 @@ mod tests {
 
     #[test]
     fn a_number_that_the_order_leaves_out_is_to_be_named_in_it() {
-        let finding = of(WritingOrder::Random, Numbering::Column("seq".to_owned())).unwrap();
+        let finding = of(WritingOrder::Random, Numbering::Columns(vec!["seq".to_owned()])).unwrap();
         let remedy = finding.remedy.unwrap();
         assert!(remedy.starts_with("name seq first in outbox.order_by"), "{remedy}");
+        let two = Numbering::Columns(vec!["seq".to_owned(), "n".to_owned()]);
+        let remedy = of(WritingOrder::Random, two).unwrap().remedy.unwrap();
+        assert!(
+            remedy.starts_with("name the one that numbers the rows, of seq, n, first"),
+            "{remedy}"
+        );
     }
 }

@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     codes::Advice,
-    polling::sql::{FilledBy, ZonelessMark},
     postgres::{quote_identifier, quote_literal},
 };
 
@@ -49,14 +48,9 @@ pub(super) fn judge(facts: &Facts) -> Judged {
     Ok(findings)
 }
 
-fn found(
-    table: &PolledTableFacts,
-    marks: &[ZonelessMark],
-    zones: &[WriterZone],
-) -> Option<Finding> {
+fn found(table: &PolledTableFacts, columns: &[String], zones: &[WriterZone]) -> Option<Finding> {
     let others: Vec<&WriterZone> = zones.iter().filter(|zone| !is_utc(&zone.zone)).collect();
     let first = others.first()?;
-    let columns: Vec<&str> = marks.iter().map(|mark| mark.column.as_str()).collect();
     let shown: Vec<String> = others.iter().map(|zone| shown(zone)).collect();
     let what = format!(
         "times without a time zone in table {}: {}; TimeZone is {}",
@@ -64,13 +58,10 @@ fn found(
         columns.join(", "),
         shown.join(", ")
     );
-    let is_filled = marks.iter().any(|mark| mark.filled == FilledBy::Others);
-    // What the router alone writes misleads people, and no router.
-    let severity = if is_filled { Severity::Warning } else { Severity::Note };
-    let alter: Vec<String> = marks.iter().map(|mark| alter(mark, &first.zone)).collect();
+    let alter: Vec<String> = columns.iter().map(|column| alter(column, &first.zone)).collect();
     let mut names = Names::default();
     names.set(Name::Statements, format!("alter table {} {}", table.quoted, alter.join(", ")));
-    Some(Finding::advice(severity, Advice::MarksWithoutZone, what, &names))
+    Some(Finding::advice(Severity::Warning, Advice::MarksWithoutZone, what, &names))
 }
 
 fn shown(zone: &WriterZone) -> String {
@@ -78,13 +69,9 @@ fn shown(zone: &WriterZone) -> String {
     role.as_ref().map_or_else(|| zone.clone(), |role| format!("{zone} for role {role}"))
 }
 
-/// The values that the column has are of whoever fills it.
-fn alter(mark: &ZonelessMark, zone: &str) -> String {
-    let column = quote_identifier(&mark.column);
-    let zone = match mark.filled {
-        FilledBy::Others => quote_literal(zone),
-        FilledBy::Router => quote_literal("UTC"),
-    };
+/// For values that are local times of the zone.
+fn alter(column: &str, zone: &str) -> String {
+    let (column, zone) = (quote_identifier(column), quote_literal(zone));
     format!("alter column {column} type timestamptz using {column} at time zone {zone}")
 }
 
@@ -92,10 +79,6 @@ fn alter(mark: &ZonelessMark, zone: &str) -> String {
 mod tests {
     use super::*;
     use crate::cli::doctor::samples::polled_table;
-
-    fn mark(column: &str, filled: FilledBy) -> ZonelessMark {
-        ZonelessMark { column: column.to_owned(), filled }
-    }
 
     fn zone(role: Option<&str>, zone: &str) -> WriterZone {
         WriterZone { role: role.map(str::to_owned), zone: zone.to_owned() }
@@ -115,29 +98,20 @@ mod tests {
 
     #[test]
     fn a_mark_that_writers_fill_in_another_zone_is_a_warning_with_the_statement() {
-        let marks = [mark("available_at", FilledBy::Others), mark("sent_at", FilledBy::Router)];
+        let marks = ["available_at", "locked_until"].map(str::to_owned);
         let table = polled_table();
         assert_eq!(found(&table, &marks, &[zone(None, "Etc/UTC"), zone(Some("a"), "GMT")]), None);
         let zones = [zone(None, "UTC"), zone(Some("app"), "Europe/Berlin")];
         let finding = found(&table, &marks, &zones).unwrap();
         assert_eq!((finding.code, finding.severity), ("D058", Severity::Warning));
-        let expected = "times without a time zone in table public.outbox: available_at, sent_at; \
-                        TimeZone is Europe/Berlin for role app";
+        let expected = "times without a time zone in table public.outbox: available_at, \
+                        locked_until; TimeZone is Europe/Berlin for role app";
         assert_eq!(finding.message, expected);
         let statement = "alter table \"public\".\"outbox\" alter column \"available_at\" type \
              timestamptz using \"available_at\" at time zone 'Europe/Berlin', alter column \
-             \"sent_at\" type timestamptz using \"sent_at\" at time zone 'UTC'";
+             \"locked_until\" type timestamptz using \"locked_until\" at time zone \
+             'Europe/Berlin'";
         let remedy = finding.remedy.unwrap();
-        assert!(remedy.ends_with(statement), "{remedy}");
-    }
-
-    #[test]
-    fn a_mark_that_the_router_alone_writes_is_a_note() {
-        let marks = [mark("published_at", FilledBy::Router)];
-        let zones = [zone(None, "America/New_York"), zone(Some("app"), "Europe/Berlin")];
-        let finding = found(&polled_table(), &marks, &zones).unwrap();
-        assert_eq!(finding.severity, Severity::Note);
-        let of = "TimeZone is America/New_York, Europe/Berlin for role app";
-        assert!(finding.message.ends_with(of), "{}", finding.message);
+        assert!(remedy.contains("--skip D058") && remedy.ends_with(statement), "{remedy}");
     }
 }

@@ -1,4 +1,5 @@
-//! What `--id` names: rows by the event's id, and, where they are polled, by the primary key, too.
+//! What `--id` names: rows by the event's id, and, where they are polled and no row has that id, by
+//! the primary key.
 
 use relay::TableName;
 use tokio_postgres::Client;
@@ -10,7 +11,7 @@ use super::{
 use crate::{
     cli::{TaskError, connect, republication::OutboxRows},
     config::{Config, SourceKind},
-    polling::sql::RowNames,
+    polling::sql::{NamedRows, RowNames},
     postgres::{quote_literal, quote_table},
     republish::selection::{OrderColumn, Query},
 };
@@ -28,10 +29,17 @@ pub(super) async fn named(
     }
     let id = rows.columns.id.as_ref().ok().map(|id| id.name.as_str());
     let names = RowNames::read(client, &rows.row.table, id).await.map_err(connect::denied)?;
+    let table = quote_table(&rows.row.table);
     let mut conditions = Vec::with_capacity(args.ids.len());
     for id in &args.ids {
         match names.find(client, id).await.map_err(connect::denied)? {
-            Ok(found) => conditions.push(format!("({})", found.condition)),
+            Ok(NamedRows { condition, by_id: None, .. }) => {
+                conditions.push(format!("({condition})"));
+            }
+            // Of a row whose primary key is another event's id nobody has spoken.
+            Ok(NamedRows { condition, by_id: Some(by_id), .. }) => conditions.push(format!(
+                "({by_id} or (({condition}) and not exists (select from {table} where {by_id})))"
+            )),
             Err(why) => return Ok(Err(Unfit(format!("--id {id}: {why}")))),
         }
     }

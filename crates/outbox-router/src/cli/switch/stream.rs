@@ -17,6 +17,7 @@ use crate::{
             record_beginning,
         },
     },
+    codes::ADMIN,
     polling::sql::{
         Database, PolledTable, RowCount,
         switch::{SwitchState, begin_snapshot},
@@ -118,6 +119,13 @@ impl Switching<'_> {
             "next: set postgres.source = \"stream\", take out the keys that polling alone has \
              (outbox-router check names them), and start outbox-router run again"
         )?;
+        if self.config.on_error.has_dead_letters() {
+            writeln!(
+                terminal.out,
+                "before it starts, for what [on_error] keeps: outbox-router setup --apply \
+                 --dead-letters {ADMIN}"
+            )?;
+        }
         Ok(())
     }
 

@@ -26,7 +26,7 @@ pub struct WhereArgs {
     #[arg(value_name = "ID")]
     pub id: Option<String>,
     /// Without an id, list the latest events of this key. With one whose row is deleted, search the
-    /// partition of this key alone
+    /// partition of this key alone, for a record of this key
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
     /// How many events of the key

@@ -5,6 +5,7 @@ use relay::{Failure, Lsn, TableName, TopicName};
 use super::{
     search::{Ending, FoundRecord},
     wanted::Wanted,
+    whose,
 };
 use crate::{
     cli::{
@@ -32,8 +33,9 @@ pub(super) struct Event {
     pub(super) held: Option<HeldEvent>,
     /// The LSN of a decision to skip it, and who decided.
     pub(super) skip: Option<(String, DecidedBy)>,
+    /// A record with its id and its key.
     pub(super) found: Option<FoundRecord>,
-    /// A record with the row's id, and with another key.
+    /// A record with its id, and with another key than the row's, or than the named one.
     pub(super) of_another_key: Option<FoundRecord>,
     /// How the search in its partition ended.
     pub(super) ending: Option<Ending>,
@@ -45,6 +47,8 @@ pub(super) struct Event {
     pub(super) topic: Option<TopicState>,
     /// The table that a person has named, so that no other was looked in.
     pub(super) asked: Option<TableName>,
+    /// The key that a person has named; of an event without a row, its record has to have it.
+    pub(super) asked_key: Option<String>,
     /// Of an event without a row: other tables whose rows may go to the topic of the found record.
     pub(super) others: Vec<TableName>,
 }
@@ -136,6 +140,20 @@ impl Event {
     /// Whether its record carries the commit time.
     pub(super) fn has_commit_time(&self) -> bool {
         matches!(&self.placement, Some(Placement::Record(placed)) if placed.is_commit_time)
+    }
+
+    /// The record that is the event's.
+    pub(super) fn record(&self) -> Option<&FoundRecord> {
+        self.found.as_ref().or_else(|| self.under_another_key())
+    }
+
+    /// The row's record under another key than it would get now: what makes the key may have been
+    /// changed since the row was sent, and a record with its UUID is nobody else's. A polled row
+    /// that is not marked as published is still to be sent, so that it has no record yet.
+    pub(super) fn under_another_key(&self) -> Option<&FoundRecord> {
+        let is_to_come = self.mark.is_some() && !self.is_confirmed;
+        let is_it = self.row.is_some() && self.found.is_none() && !is_to_come;
+        self.of_another_key.as_ref().filter(|_| is_it && whose::is_unique(&self.id))
     }
 
     /// By what its record is known; `None` where it has no id, or there is no record.

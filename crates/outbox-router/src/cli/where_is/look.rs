@@ -14,6 +14,7 @@ use super::{
     times,
     topics::Neighbour,
     verdict::by_held,
+    whose,
 };
 use crate::{
     cli::{
@@ -57,6 +58,16 @@ pub(super) struct Looked {
 
 /// A row, and the number of its table.
 type OfTable = (usize, EventRow);
+
+/// The rows that are looked for, and what is known of what was typed.
+#[derive(Default)]
+struct Rows<'t> {
+    /// What was typed, as the tables write it.
+    written: Vec<String>,
+    /// The tables in whose column it may be.
+    takers: Vec<&'t TableName>,
+    found: Vec<OfTable>,
+}
 
 /// What rows are looked for by.
 #[derive(Debug, Clone, Copy)]
@@ -134,15 +145,15 @@ impl Look<'_> {
         Ok(tables)
     }
 
-    /// The rows of each table that are looked for, with what was typed as each table writes it.
-    async fn rows(
+    /// The rows of each table that are looked for.
+    async fn rows<'t>(
         &self,
-        tables: &[EventRows],
+        tables: &'t [EventRows],
         by: By<'_>,
         limit: u32,
         notes: &mut (dyn io::Write + Send),
-    ) -> Result<Result<(Vec<String>, Vec<OfTable>), String>, TaskError> {
-        let (mut refused, mut written, mut found) = (None, Vec::new(), Vec::new());
+    ) -> Result<Result<Rows<'t>, String>, TaskError> {
+        let (mut refused, mut rows) = (None, Rows::default());
         let mut is_any_sought = false;
         for (number, table) in tables.iter().enumerate() {
             let sought = match by {
@@ -160,15 +171,17 @@ impl Look<'_> {
             if let Some(advice) = table.advice(self.client, &sought).await? {
                 writeln!(notes, "note: {advice}")?;
             }
-            let rows = table.latest(self.client, &sought, limit).await?;
-            found.extend(rows.into_iter().map(|row| (number, row)));
-            if let Some(value) = sought.value.filter(|value| !written.contains(value)) {
-                written.push(value);
+            let found = table.latest(self.client, &sought, limit).await?;
+            rows.found.extend(found.into_iter().map(|row| (number, row)));
+            let Some(value) = sought.value else { continue };
+            rows.takers.push(table.table());
+            if !rows.written.contains(&value) {
+                rows.written.push(value);
             }
         }
         Ok(match refused {
             Some(why) if !is_any_sought => Err(why),
-            _ => Ok((written, found)),
+            _ => Ok(rows),
         })
     }
 
@@ -179,13 +192,14 @@ impl Look<'_> {
         since: Option<i64>,
         notes: &mut (dyn io::Write + Send),
     ) -> Result<Result<Looked, String>, TaskError> {
-        let rows = self.rows(tables, By::Id(id), ROWS_OF_ID, notes).await?;
-        let (ids, mut rows) = match rows {
-            Ok(found) => found,
-            Err(why) => return Ok(Err(why)),
-        };
+        let Rows { written: ids, takers, found: mut rows } =
+            match self.rows(tables, By::Id(id), ROWS_OF_ID, notes).await? {
+                Ok(rows) => rows,
+                Err(why) => return Ok(Err(why)),
+            };
         let horizon = position::horizon(self.client).await?;
-        if let Some(why) = ambiguous(id, &rows, tables) {
+        let of = rows.iter().filter_map(|(number, _)| tables.get(*number));
+        if let Some(why) = whose::ambiguous(id, of.map(EventRows::table)) {
             return Ok(Err(why));
         }
         if rows.len() > 1 {
@@ -208,6 +222,10 @@ impl Look<'_> {
             let id = shown_bytes::text(id.as_bytes(), ID_SHOWN_MAX);
             writeln!(notes, "note: no row has the id {id}; this one has it as its primary key")?;
         }
+        // Without --table, every table was looked in, and what is meant may be gone from its own.
+        if let Some(note) = event.table.as_ref().and_then(|of| whose::others(id, of, takers)) {
+            writeln!(notes, "note: {note}")?;
+        }
         self.settled(vec![event], tables, horizon, since).await.map(Ok)
     }
 
@@ -220,7 +238,7 @@ impl Look<'_> {
     ) -> Result<Result<Looked, String>, TaskError> {
         let limit = self.args.limit;
         let mut rows = match self.rows(tables, By::Key(key), limit, notes).await? {
-            Ok((_, rows)) => rows,
+            Ok(rows) => rows.found,
             Err(why) => return Ok(Err(why)),
         };
         let horizon = position::horizon(self.client).await?;
@@ -251,6 +269,7 @@ impl Look<'_> {
             time_column: of.and_then(|table| table.time_column().map(str::to_owned)),
             of: row.as_ref().map(|(number, _)| *number),
             asked: self.args.table.clone(),
+            asked_key: self.args.key.clone(),
             ..Event::default()
         };
         event.row = row.map(|(_, row)| row);
@@ -351,25 +370,6 @@ impl Look<'_> {
             Err(why) => Err(Failure::new(Code::Protocol, why).into()),
         }
     }
-}
-
-/// What to say where rows of several tables have an id: one of them would be answered for, and
-/// another be meant.
-fn ambiguous(id: &str, rows: &[OfTable], tables: &[EventRows]) -> Option<String> {
-    let mut names: Vec<String> = Vec::new();
-    for table in rows.iter().filter_map(|(number, _)| tables.get(*number)) {
-        let name = table.table().to_string();
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    (names.len() > 1).then(|| {
-        format!(
-            "{}: rows of several tables are named so; say whose is meant: --table, one of {}",
-            shown_bytes::text(id.as_bytes(), ID_SHOWN_MAX),
-            names.join(", ")
-        )
-    })
 }
 
 /// What the router's tables say; `None` where this role may not read them, which is noted.

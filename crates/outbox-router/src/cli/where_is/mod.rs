@@ -8,8 +8,11 @@
 //!
 //! Of a polled row its own marks say the same, and why it was not sent ([`marks`]).
 //!
-//! A record is the row's where it has the row's id and key ([`wanted`]). Of an event whose row is
-//! deleted nothing says the key, and the first record with its id is taken, which the answer says.
+//! A record is the row's where it has the row's id and key ([`wanted`]). The key is the one that
+//! the row would get now; a record with the row's UUID and another key is the row's, too, since the
+//! row's key or the configuration may have been changed after it was sent. Of an event whose row is
+//! deleted `--key` alone says the key; without it the first record with its id is taken, which the
+//! answer says.
 //!
 //! # The JSON output
 //!
@@ -40,6 +43,7 @@ mod times;
 mod topics;
 mod verdict;
 mod wanted;
+mod whose;
 
 pub use args::WhereArgs;
 

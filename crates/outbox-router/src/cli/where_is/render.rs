@@ -73,7 +73,7 @@ fn committed(event: &Event) -> Option<(String, TimeOrigin)> {
     if let Some(held) = &event.held {
         return Some((held.committed_at.clone(), TimeOrigin::Held));
     }
-    if let Some(found) = event.found.as_ref().filter(|_| event.has_commit_time()) {
+    if let Some(found) = event.record().filter(|_| event.has_commit_time()) {
         return Some((times::utc(found.timestamp_ms), TimeOrigin::Record));
     }
     let written = row.and_then(|row| row.written_ms)?;
@@ -105,7 +105,7 @@ fn commit_lsn(event: &Event) -> Option<&str> {
 
 /// The topic and partition: of its record, or where that belongs.
 fn place(event: &Event) -> (Option<&str>, Option<i32>) {
-    match (&event.found, &event.placement) {
+    match (event.record(), &event.placement) {
         (Some(found), _) => (Some(found.topic.as_str()), Some(found.partition)),
         (None, Some(Placement::Record(placed))) => {
             (Some(placed.topic.as_str()), Some(placed.partition))
@@ -134,7 +134,7 @@ pub(super) fn text(
         let lsn = commit_lsn(event).map(|lsn| format!(", at {lsn}")).unwrap_or_default();
         writeln!(out, "committed  {at} ({}){lsn}", origin_text(&origin, event))?;
     }
-    match (place(event), &event.found) {
+    match (place(event), event.record()) {
         ((Some(topic), Some(partition)), Some(found)) => {
             let at = times::utc(found.timestamp_ms);
             writeln!(out, "record     {topic}-{partition} at offset {}, {at}", found.offset)?;
@@ -152,6 +152,7 @@ pub(super) fn text(
 /// One event, for programs.
 pub(super) fn document(event: &Event, verdict: &Verdict) -> Value {
     let (topic, partition) = place(event);
+    let record = event.record();
     let (at, origin) = match committed(event) {
         Some((at, origin)) => (Some(at), Some(origin)),
         None => (None, None),
@@ -172,9 +173,9 @@ pub(super) fn document(event: &Event, verdict: &Verdict) -> Value {
         "commit_lsn": commit_lsn(event),
         "topic": topic,
         "partition": partition,
-        "offset": event.found.as_ref().map(|found| found.offset),
-        "record_at": event.found.as_ref().map(|found| times::utc(found.timestamp_ms)),
-        "key": shown_bytes::json(event.found.as_ref().and_then(|found| found.key.as_deref())),
+        "offset": record.map(|record| record.offset),
+        "record_at": record.map(|record| times::utc(record.timestamp_ms)),
+        "key": shown_bytes::json(record.and_then(|record| record.key.as_deref())),
         "held": held,
         "skipped": event.skip.as_ref().map(|(lsn, decided)| {
             json!({ "commit_lsn": lsn, "decided": decided.json() })

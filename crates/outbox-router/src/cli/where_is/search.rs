@@ -91,9 +91,8 @@ impl Search {
         &mut self,
         ranges: &[Range],
         wanted: impl IntoIterator<Item = Wanted>,
-    ) -> Result<Option<FoundRecord>, Failure> {
-        let scanned = self.scan_until(ranges, wanted, |_| true)?;
-        Ok(scanned.found.into_values().next())
+    ) -> Result<Scanned, Failure> {
+        self.scan_until(ranges, wanted, |_| true)
     }
 
     /// `is_enough` is asked after each record that was found.

@@ -300,12 +300,13 @@ impl Settle<'_> {
             let ranges = if is_shared { &mut shared } else { &mut own };
             ranges.extend(self.ranges(&topic, millis)?);
         }
-        let wanted = ids.iter().map(|id| Wanted { id: id.clone().into_bytes(), key: None });
-        let mut found = None;
+        let wanted = Wanted::without_row(ids, self.key);
+        let (mut found, mut of_another_key) = (None, None);
         for ranges in [own, shared] {
             if found.is_none() {
-                // One of several spellings suffices.
-                found = self.search.scan_for_one(&ranges, wanted.clone())?;
+                let scanned = self.search.scan_for_one(&ranges, wanted.iter().cloned())?;
+                found = scanned.found.into_values().next();
+                of_another_key = scanned.of_another_key.into_values().next().or(of_another_key);
             }
         }
         let endings = self.search.searched.iter().map(|searched| searched.ending);
@@ -316,7 +317,8 @@ impl Settle<'_> {
             };
             let others = neighbours.iter().filter(may_be_of);
             event.others = others.map(|neighbour| neighbour.table.clone()).collect();
-            (event.found, event.ending) = (found, Some(ending));
+            (event.found, event.of_another_key) = (found, of_another_key);
+            event.ending = Some(ending);
         }
         Ok(())
     }

@@ -9,8 +9,28 @@ use std::collections::HashMap;
 pub(super) struct Wanted {
     /// What its id header holds.
     pub(super) id: Vec<u8>,
-    /// `None`: any key, since nothing says which one a row had that is deleted.
+    /// `None`: any key, since nothing says which one a row had that is deleted, but `--key`.
     pub(super) key: Option<Vec<u8>>,
+}
+
+impl Wanted {
+    /// The records of an event without a row, one of which suffices: with any spelling of its id,
+    /// and with the key that a person names, as text or as JSON. Which of both the event had, its
+    /// table said by `key_format`, and several tables may write to one topic.
+    pub(super) fn without_row(ids: &[String], key: Option<&str>) -> Vec<Self> {
+        let keys = match key {
+            Some(text) => vec![Some(text.to_owned()), Some(serde_json::json!(text).to_string())],
+            None => vec![None],
+        };
+        let of_id = |id: &String| {
+            let of_key = |key: &Option<String>| Self {
+                id: id.clone().into_bytes(),
+                key: key.clone().map(String::into_bytes),
+            };
+            keys.iter().map(of_key).collect::<Vec<_>>()
+        };
+        ids.iter().flat_map(of_id).collect()
+    }
 }
 
 /// Records that are looked for, and not found yet.
@@ -83,6 +103,17 @@ mod tests {
         assert_eq!(missing.see(b"5", Some(b"a")), Seen::Found(of_a));
         assert!(missing.is_empty());
         assert_eq!(missing.see(b"5", Some(b"a")), Seen::Unwanted);
+    }
+
+    #[test]
+    fn without_a_row_a_named_key_has_to_be_the_records_as_text_or_as_json() {
+        let ids = ["5".to_owned()];
+        let missing = |key| Wanted::without_row(&ids, key).into_iter().collect::<Missing>();
+        let as_json = wanted("5", Some("\"a\""));
+        assert_eq!(missing(Some("a")).see(b"5", Some(b"b")), Seen::OfAnotherKey);
+        assert_eq!(missing(Some("a")).see(b"5", Some(b"a")), Seen::Found(wanted("5", Some("a"))));
+        assert_eq!(missing(Some("a")).see(b"5", Some(b"\"a\"")), Seen::Found(as_json));
+        assert_eq!(missing(None).see(b"5", Some(b"b")), Seen::Found(wanted("5", None)));
     }
 
     #[test]

@@ -79,12 +79,13 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
                 UTC",
         meaning: "The router reads and writes such a column as UTC, and now() of a writer is the \
                   local time of its TimeZone there. By an available_at, rows are sent hours late \
-                  or too early; a lock of another program seems to have ended, or lasts for hours; \
-                  and a published time is read as another one. The router knows what is set for \
-                  the cluster, the database and roles; a writer that sets TimeZone itself, as \
-                  JDBC's driver does, has that.",
-        remedy: "at a quiet time, since it rewrites the table under a lock, and with the zones \
-                 that the present times are of: {statements}",
+                  or too early; a lock of another program seems to have ended, or lasts for \
+                  hours. The router knows what is set for the cluster, the database and roles; a \
+                  writer that sets TimeZone itself, as JDBC's driver does, has that, and one that \
+                  writes times of UTC needs nothing.",
+        remedy: "if writers put times of UTC there, leave it: `outbox-router doctor --skip D058`; \
+                 else while no row is pending, since the router has put times of UTC there, and \
+                 at a quiet time, since it rewrites the table under a lock: {statements}",
         cases: &[],
     },
     Explanation {
@@ -95,8 +96,10 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
                   for a key that writers make, only they know. A number of a sequence, an hlc, \
                   clock_timestamp() and a UUID of version 7 follow the order of writing; UUIDs \
                   that an extension makes may do so only to the millisecond.",
-        remedy: "at a quiet time, since it rewrites the table under a lock: {statements}; then \
-                 `{setup}` makes the index. The router takes the number by itself, unless \
+        remedy: "stop the writers until no row is pending or given up, since rows that are there \
+                 get their numbers as they lie in the table, and not as they were written; and \
+                 the table is rewritten under a lock: {statements}; then `{setup}` makes the \
+                 index. The router takes the number by itself, unless \
                  outbox.order_by is set: then name it first there. If writers make UUIDs of \
                  version 7, leave it: `outbox-router doctor --skip D059`",
         cases: &[],

@@ -2,7 +2,6 @@
 
 use super::{
     key::Key,
-    marks::ZonelessMark,
     order::{WritingOrder, suffix, writing_order},
     table::PolledTable,
 };
@@ -11,8 +10,8 @@ use crate::postgres::{quote_identifier, quote_literal};
 /// See the module's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnAdvice {
-    /// Marks that are times without a time zone.
-    pub zoneless: Vec<ZonelessMark>,
+    /// Marks that are times without a time zone, and that others fill than the router alone.
+    pub zoneless: Vec<String>,
     /// Whether rows of one key have the order in which they were written.
     pub written: WritingOrder,
     /// The order in force.
@@ -24,8 +23,8 @@ pub struct ColumnAdvice {
 /// A number that rows have, or may have, in the order in which they are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Numbering {
-    /// A column that is filled by a sequence.
-    Column(String),
+    /// Columns that are filled by a sequence.
+    Columns(Vec<String>),
     /// Statements that add one.
     Statements(Vec<String>),
 }
@@ -56,9 +55,10 @@ fn written(table: &PolledTable) -> WritingOrder {
 const NUMBERS_PARTITIONS: i32 = 170_000;
 
 fn numbering(table: &PolledTable) -> Numbering {
-    let known = table.facts.columns.iter().find(|column| column.is_sequence());
-    if let Some(known) = known {
-        return Numbering::Column(known.name.clone());
+    let known = table.facts.columns.iter().filter(|column| column.is_sequence());
+    let known: Vec<String> = known.map(|column| column.name.clone()).collect();
+    if !known.is_empty() {
+        return Numbering::Columns(known);
     }
     let quoted = table.quoted();
     if !table.facts.is("partitioned") || table.facts.version >= NUMBERS_PARTITIONS {
@@ -102,7 +102,7 @@ mod tests {
         let mut table = samples::table(samples::time());
         let statements = |table: &PolledTable| match numbering(table) {
             Numbering::Statements(statements) => statements.join("; "),
-            Numbering::Column(column) => panic!("{column}"),
+            Numbering::Columns(columns) => panic!("{columns:?}"),
         };
         let expected = "alter table \"public\".\"outbox\" \
              add column seq bigint generated always as identity";
@@ -116,6 +116,6 @@ mod tests {
         table.facts.version = NUMBERS_PARTITIONS;
         assert!(statements(&table).contains("identity"));
         table.facts.columns.push(facts::samples::column("n", &Type::INT8, &["identity"]));
-        assert_eq!(numbering(&table), Numbering::Column("n".to_owned()));
+        assert_eq!(numbering(&table), Numbering::Columns(vec!["n".to_owned()]));
     }
 }

@@ -1,5 +1,5 @@
-//! Keeps a worker whose shards another one has taken, or has had meanwhile, from writing what became
-//! of their rows.
+//! Keeps a worker whose shards another one has taken, or has had meanwhile, from writing what
+//! became of their rows.
 //!
 //! A lock row by row would not do: a renewal leaves out rows that are locked, and would lose them.
 //! So the lock is an advisory one of the transaction, with a number for each worker and table. Who

@@ -94,6 +94,17 @@ impl Key {
         format!("coalesce('k' || {}, 'n')", self.sql(alias))
     }
 
+    /// Whether reading the key of a row may end the statement: before PostgreSQL 16 there is no way
+    /// to tell whether a text is JSON.
+    pub(super) fn may_fail(&self) -> bool {
+        let is_risky =
+            |value: &Value| matches!(value.within, Some(Within { form: JsonForm::Text, .. }));
+        self.parts.iter().any(|part| match part {
+            Part::Text(_) => false,
+            Part::First(values) => values.iter().any(is_risky),
+        })
+    }
+
     /// The shard of a row's key.
     pub(super) fn shard(&self, alias: &str) -> ShardOf {
         let key = self.sql(alias);

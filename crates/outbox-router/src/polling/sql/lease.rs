@@ -204,8 +204,8 @@ fn release_sql(oid: u32, worker: &Worker) -> String {
 ///
 /// `mine` and `free` lock what they find and leave out what another worker has locked, so that
 /// nobody waits, and nobody gets what another is about to get. A lease of one's own that has ended
-/// is renewed: nobody else has had it in between. One that is taken bears the number of the request,
-/// by which marks of rows that were read before are refused (`fence`).
+/// is renewed: nobody else has had it in between. One that is taken bears the number of the
+/// request, by which marks of rows that were read before are refused (`fence`).
 ///
 /// Nothing is renewed, taken or given back after a later request of this worker.
 ///

@@ -11,7 +11,8 @@
 //! (marking), [`Database`] (the connection), `lease`, `listen`, `survey`, `holders`, [`setup`],
 //! `indexes`, [`switch`]; for people: `stuck` and `decisions` (rows that are not delivered, and
 //! what is decided about them), `row_marks` (one row), `named` (rows by the ids that are typed);
-//! `removal` and `measure` (rows that nobody needs any more), `upkeep` and `columns` (what `doctor` asks for).
+//! `removal` and `measure` (rows that nobody needs any more), `upkeep` and `columns` (what `doctor`
+//! asks for).
 
 mod columns;
 mod conditions;
@@ -57,7 +58,6 @@ pub use holders::{Holder, Shares};
 pub use indexes::{IndexTrouble, IndexWork};
 pub use lease::LeaseTable;
 pub use listen::Listener;
-pub use marks::{FilledBy, ZonelessMark};
 pub use named::{NamedRows, RowNames};
 pub use order::WritingOrder;
 pub use removal::{Leaves, Removal, RemovalRules, Scan};

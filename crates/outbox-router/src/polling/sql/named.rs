@@ -1,6 +1,6 @@
 //! Rows by what a person types for one: the value of the event's id column, or the primary key, its
-//! values joined by commas, as `dead-letters` and `tap` show it. A text that is the one of a row and
-//! the other of another row names both.
+//! values joined by commas, as `dead-letters` and `tap` show it. A text that is the one of a row
+//! and the other of another row names both.
 //!
 //! Rows that are given up or wait are few, and are compared by these texts ([`is_one_of`]). In a
 //! whole table a row is soon found by an index alone: there each text is compared as a value of its

@@ -31,7 +31,9 @@ pub(super) struct SettleText {
     retried: Change,
     abandoned: Change,
     released: Change,
-    shard: ShardOf,
+    /// The shard of a row as it is now; `None` where a row that was changed meanwhile could end the
+    /// statement, and with it every mark.
+    shard: Option<ShardOf>,
     types: Vec<String>,
     error: usize,
     encoding: Encoding,
@@ -71,7 +73,7 @@ impl SettleText {
             retried: of(retried(table), ", a, e, d"),
             abandoned: of(abandoned(table), ", a, e"),
             released: of(released(table), ""),
-            shard: table.key.shard("t"),
+            shard: (!table.key.may_fail()).then(|| table.key.shard("t")),
             types: table.identity.iter().map(|column| column.sql_type.clone()).collect(),
             error: table.marks.last_error.as_ref().map_or(0, |error| error.max),
             encoding: match table.facts.encoding.as_str() {
@@ -106,8 +108,9 @@ impl SettleText {
         statements.extend(self.published.sql(&request.published, ids));
         let published = (!statements.is_empty()).then_some(Fence::STATEMENTS);
         // As with the fence: of a request without shards nothing has to be held.
-        let is_ours = (!request.shards.is_empty()).then(|| self.shard.among(request.shards));
-        let is_ours = is_ours.flatten().map(|ours| format!(" and {ours}")).unwrap_or_default();
+        let shard = self.shard.as_ref().filter(|_| !request.shards.is_empty());
+        let is_ours = shard.and_then(|shard| shard.among(request.shards));
+        let is_ours = is_ours.map(|ours| format!(" and {ours}")).unwrap_or_default();
         let failures = self.retried.sql(&retried, |rows| {
             let delays = rows.iter().map(|row| match row.outcome {
                 RowOutcome::Retry(after) => after.as_secs_f64(),

@@ -29,6 +29,13 @@ create table if not exists \"outbox_router\".\"lease\" (
     primary key (\"relation\", \"shard\")
 )";
 
+/// For a table that was made before there was this column. Workers and backups would wait for the
+/// lock of ALTER TABLE, which is taken also where there is nothing to add.
+const LEASE_REQUEST: &str = "do $$ begin \
+if not exists (select from pg_catalog.pg_attribute \
+where attrelid = 'outbox_router.lease'::regclass and attname = 'request' and not attisdropped) \
+then alter table \"outbox_router\".\"lease\" add column \"request\" bigint; end if; end $$";
+
 const WORKER: &str = "\
 create table if not exists \"outbox_router\".\"worker\" (
     \"relation\"   oid         not null,
@@ -57,6 +64,7 @@ pub fn lease_statements(role: Option<&str>) -> Vec<Statement> {
     let mut statements = vec![
         of("the schema of the router's tables", "create schema if not exists \"outbox_router\""),
         of("which worker has which keys of a polled table", LEASE),
+        of("since which of its requests, also where the table was made before", LEASE_REQUEST),
         of("which workers there are", WORKER),
         of("which polled tables are handed to the stream", SWITCH),
     ];
@@ -213,7 +221,7 @@ mod tests {
         assert!(grants.iter().any(|it| it.sql.ends_with("to \"r\"\"; drop table x\"")));
         let trigger = notify_statements(&table("it's \"x\"")).pop().unwrap().sql;
         assert!(trigger.contains("''\"public\".\"it''''s \"\"x\"\"\"''::regclass"), "{trigger}");
-        assert!(lease_statements(None).iter().all(|it| it.sql.starts_with("create ")));
+        assert!(lease_statements(None).iter().all(|it| !it.sql.starts_with("grant ")));
     }
 
     #[test]

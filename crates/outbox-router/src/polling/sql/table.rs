@@ -201,9 +201,10 @@ impl PolledTable {
 
     /// The event's id of a row `t`, else its identity, as a text: what people call it.
     pub(super) fn name_of_row(&self) -> String {
+        let identity = format!("concat_ws(',', {})", self.identity_texts());
         match &self.id {
-            Some(id) => format!("t.{}::text", quote_identifier(id)),
-            None => format!("concat_ws(',', {})", self.identity_texts()),
+            Some(id) => format!("coalesce(t.{}::text, {identity})", quote_identifier(id)),
+            None => identity,
         }
     }
 

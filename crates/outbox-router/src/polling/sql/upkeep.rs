@@ -98,9 +98,13 @@ fn text(row: &SimpleQueryRow, place: usize) -> Result<Option<&str>, Failure> {
 pub async fn leases(client: &Client) -> Result<Option<Failure>, Failure> {
     let sql = format!(
         "{}select t.name, case when to_regclass(t.name) is null then 'does not exist' \
+           when not t.has_request then 'lacks the column request: an earlier version has made it' \
            else 'may not be used by ' || current_user end \
-         from (values ('outbox_router.lease'), ('outbox_router.worker')) t (name) \
-         where to_regclass(t.name) is null \
+         from (select n.name, exists (select from pg_attribute \
+             where attrelid = to_regclass(n.name) and attname = 'request' and not attisdropped) \
+           from (values ('outbox_router.lease'), ('outbox_router.worker')) n (name)) \
+           t (name, has_request) \
+         where to_regclass(t.name) is null or not t.has_request \
            or not has_schema_privilege(to_regnamespace('outbox_router')::oid, 'usage') \
            or not (has_table_privilege(to_regclass(t.name), 'select') \
              and has_table_privilege(to_regclass(t.name), 'insert') \

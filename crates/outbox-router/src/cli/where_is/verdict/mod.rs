@@ -6,11 +6,11 @@ mod marked;
 use std::time::Duration;
 
 use relay::Lsn;
-use uuid::Uuid;
 
 use super::{
     evidence::{Event, Left, Stream, TopicState},
     search::FoundRecord,
+    whose,
 };
 use crate::{
     cli::{
@@ -75,17 +75,22 @@ pub(super) fn needs_topic(event: &Event) -> bool {
 pub(super) fn judge(event: &Event, stream: Option<&Stream>, since: &str) -> Verdict {
     let verdict = by_evidence(event, stream, since);
     // Of a row that is still to be sent, no record is expected.
-    let is_expected = event.is_confirmed && event.found.is_none();
+    let is_expected = event.record().is_none() && (event.is_confirmed || event.row.is_none());
     let Some(record) = event.of_another_key.as_ref().filter(|_| is_expected) else {
         return verdict;
     };
-    let key = shown_bytes::text(record.key.as_deref().unwrap_or_default(), KEY_SHOWN_MAX);
-    let reason = format!(
-        "{}; a record with its id and another key, {key}, is {}: of another row, unless the key of \
-         this one was changed since",
-        verdict.reason,
-        place(record)
-    );
+    let (key, place) = (key_of(record), place(record));
+    let reason = match &event.row {
+        Some(_) => format!(
+            "{}; a record with its id and another key, {key}, is {place}: of another row, unless \
+             the key of this one, or the configuration's key, was changed since",
+            verdict.reason
+        ),
+        None => format!(
+            "{}; a record with its id and another key than --key says, {key}, is {place}",
+            verdict.reason
+        ),
+    };
     Verdict { reason, ..verdict }
 }
 
@@ -98,6 +103,14 @@ fn by_evidence(event: &Event, stream: Option<&Stream>, since: &str) -> Verdict {
             Some(_) => State::Acknowledged.because(place(found)),
             None => deleted(event, &place(found)),
         };
+    }
+    if let Some(record) = event.under_another_key() {
+        return State::Acknowledged.because(format!(
+            "{}, under another key than it would get now: the row's key or the configuration was \
+             changed since; the record's key is {}",
+            place(record),
+            key_of(record)
+        ));
     }
     if let Some(Placement::Filtered(by)) = &event.placement {
         return State::Filtered.because(format!("the table's filter leaves it out: {by}"));
@@ -125,21 +138,30 @@ fn place(found: &FoundRecord) -> String {
     format!("at offset {} of {}-{}", found.offset, found.topic, found.partition)
 }
 
-/// A record with the id of an event that has no row, so that its key is not known.
+fn key_of(record: &FoundRecord) -> String {
+    shown_bytes::text(record.key.as_deref().unwrap_or_default(), KEY_SHOWN_MAX)
+}
+
+/// A record with the id of an event that has no row, so that --key alone says its key.
 fn deleted(event: &Event, place: &str) -> Verdict {
-    let its = format!("a record with its id, which alone says whose it is, is {place}");
+    let key = event.asked_key.as_ref();
+    let and_key =
+        key.map(|key| format!(" and the key {}", shown_bytes::text(key.as_bytes(), KEY_SHOWN_MAX)));
+    let its = match &and_key {
+        Some(and_key) => format!("a record with its id{and_key} is {place}"),
+        None => format!("a record with its id, which alone says whose it is, is {place}"),
+    };
     let Some(table) = &event.asked else {
         return State::Deleted.because(format!("no table has its row any more; {its}"));
     };
-    // A UUID is given once; a number may be that of one row in each table.
-    let is_unique = Uuid::parse_str(&event.id).is_ok();
-    let Some(other) = event.others.first().filter(|_| !is_unique) else {
+    let Some(other) = event.others.first().filter(|_| !whose::is_unique(&event.id)) else {
         return State::Deleted.because(format!("{table} does not have its row any more; {its}"));
     };
     let others: Vec<String> = event.others.iter().map(ToString::to_string).collect();
     let verdict = State::Unknown.because(format!(
-        "{table} does not have such a row; a record with this id is {place}, and may be of another \
-         table, whose rows may go there, too: {}",
+        "{table} does not have such a row; a record with this id{} is {place}, and may be of \
+         another table, whose rows may go there, too: {}",
+        and_key.unwrap_or_default(),
         others.join(", ")
     ));
     let id = named(event);

@@ -250,34 +250,90 @@ fn a_record_that_may_be_of_another_table_is_not_said_to_be_of_the_named_one() {
     assert_eq!(shared.state, State::Unknown);
     assert!(shared.reason.contains("at offset 29 of t-0, and may be of another table"));
     assert_eq!(shared.hint.as_deref(), Some("outbox-router where 5 --table public.c"));
-    let unique = of("0198c3f2-7d1a-7c3e-8b4f-000000000001", vec![table("c")]);
+    let keyed = |others: Vec<TableName>| {
+        let (id, found, asked_key) = ("5".to_owned(), Some(found.clone()), Some("k".to_owned()));
+        let asked = Some(table("d"));
+        judge(&Event { id, found, asked, asked_key, others, ..Event::default() }, None, "").reason
+    };
+    let reason = "public.d does not have its row any more; a record with its id and the key k is \
+                  at offset 29 of t-0";
+    assert_eq!(keyed(Vec::new()), reason);
+    let reason = keyed(vec![table("c")]);
+    assert!(reason.contains("a record with this id and the key k is at offset 29"), "{reason}");
+    let unique = of(UUID, vec![table("c")]);
     assert_eq!(unique.state, State::Deleted, "no other row has this id");
     let nowhere = Event { asked: Some(table("d")), ..Event::default() };
     let reason = judge(&nowhere, None, "since then").reason;
     assert!(reason.starts_with("public.d does not have such a row, and no topic"), "{reason}");
 }
 
-#[test]
-fn a_record_of_another_key_is_named_where_the_rows_own_is_not_found() {
-    let record = FoundRecord {
+const UUID: &str = "0198c3f2-7d1a-7c3e-8b4f-000000000001";
+
+/// A record with the id of an event, and with the key c.
+fn of_another_key() -> Option<FoundRecord> {
+    Some(FoundRecord {
         topic: TopicName::new("t").unwrap(),
         partition: 0,
         offset: 29,
         timestamp_ms: 1,
         key: Some(b"c".to_vec()),
-    };
+    })
+}
+
+#[test]
+fn a_record_of_another_key_is_named_where_the_rows_own_is_not_found() {
     let topic = Some(topic(0, Left::AsOld, Retention::default()));
-    let of_another_key = Some(record);
+    let of_another_key = of_another_key();
     let sent = Event { topic, of_another_key, ..polled(RowState::Published, 0, None) };
     let verdict = judge(&sent, None, "");
     let reason = "it is marked as published, and t does not have it; a record with its id and \
                   another key, c, is at offset 29 of t-0: of another row, unless the key of this \
-                  one was changed since";
+                  one, or the configuration's key, was changed since";
     assert_eq!((verdict.state, verdict.reason.as_str()), (State::Missing, reason));
     let pending = Event { is_confirmed: false, ..polled(RowState::Pending, 0, None) };
     let pending = Event { of_another_key: sent.of_another_key, ..pending };
     let reason = judge(&pending, None, "").reason;
     assert_eq!(reason, "pending: a worker has not sent it yet", "nothing else is expected");
+}
+
+#[test]
+fn a_record_of_another_key_is_the_rows_own_where_its_id_is_a_uuid() {
+    let reason = "at offset 29 of t-0, under another key than it would get now: the row's key or \
+                  the configuration was changed since; the record's key is c";
+    let topic = Some(topic(0, Left::AsOld, Retention::default()));
+    let with_uuid = |event| {
+        let (id, topic) = (UUID.to_owned(), topic.clone());
+        Event { id, topic, of_another_key: of_another_key(), ..event }
+    };
+    let marked = with_uuid(polled(RowState::Published, 0, None));
+    let verdict = judge(&marked, None, "");
+    assert_eq!((verdict.state, verdict.reason.as_str()), (State::Acknowledged, reason));
+    let confirmed = with_uuid(Event { is_confirmed: true, ..event(1) });
+    let in_flight = with_uuid(event(1));
+    for streamed in [confirmed, in_flight] {
+        let verdict = judge(&streamed, Some(&stream(Flow::Running)), "");
+        assert_eq!((verdict.state, verdict.reason.as_str()), (State::Acknowledged, reason));
+    }
+    let pending = with_uuid(polled(RowState::Pending, 0, None));
+    assert_eq!(judge(&pending, None, "").state, State::Waiting, "its marks say that it is to come");
+    let own = FoundRecord { offset: 30, ..of_another_key().unwrap() };
+    let both = Event { found: Some(own), ..marked };
+    assert_eq!(judge(&both, None, "").reason, "at offset 30 of t-0", "its own comes first");
+}
+
+#[test]
+fn without_a_row_a_record_of_another_key_than_the_named_one_is_not_taken() {
+    for id in ["5", UUID] {
+        let (id, asked_key) = (id.to_owned(), Some("k".to_owned()));
+        let of_another_key = of_another_key();
+        let event = Event { id, asked_key, of_another_key, ..Event::default() };
+        let verdict = judge(&event, None, "since then");
+        assert_eq!(verdict.state, State::NotCommitted);
+        let reason = verdict.reason;
+        let end = "record older; a record with its id and another key than --key says, c, is at \
+                   offset 29 of t-0";
+        assert!(reason.ends_with(end), "{reason}");
+    }
 }
 
 #[test]

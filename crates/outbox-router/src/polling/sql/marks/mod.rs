@@ -9,8 +9,6 @@ mod zoneless;
 use relay::{Failure, TableName};
 use tokio_postgres::types::Type;
 
-pub use zoneless::{FilledBy, ZonelessMark};
-
 use super::{
     facts::{ColumnFacts, Facts},
     failure::{forbidden, unfit},

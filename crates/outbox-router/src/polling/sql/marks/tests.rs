@@ -150,7 +150,7 @@ fn an_error_is_cut_to_its_column() {
 }
 
 #[test]
-fn a_time_without_a_time_zone_is_known_with_who_fills_it() {
+fn times_without_a_time_zone_are_known_that_others_fill_in_their_own() {
     let of = |time: &Type| {
         let facts = columns(&[
             ("published_at", time.clone(), &[]),
@@ -162,15 +162,21 @@ fn a_time_without_a_time_zone_is_known_with_who_fills_it() {
             // No mark.
             ("delivered_at", time.clone(), &[]),
         ]);
-        let zoneless = found(&facts).zoneless(&facts);
-        zoneless.into_iter().map(|mark| (mark.column, mark.filled)).collect::<Vec<_>>()
+        found(&facts).zoneless(&facts)
     };
-    assert_eq!(of(&Type::TIMESTAMPTZ), []);
-    let expected = [
-        ("available_at".to_owned(), FilledBy::Others),
-        ("locked_until".to_owned(), FilledBy::Others),
-        ("locked_at".to_owned(), FilledBy::Others),
-        ("published_at".to_owned(), FilledBy::Router),
-    ];
-    assert_eq!(of(&Type::TIMESTAMP), expected);
+    assert!(of(&Type::TIMESTAMPTZ).is_empty());
+    assert_eq!(of(&Type::TIMESTAMP), ["available_at", "locked_until", "locked_at"]);
+    for (default, is_utc) in [
+        ("(now() AT TIME ZONE 'utc'::text)", true),
+        ("timezone('utc'::text, now())", true),
+        ("now()", false),
+        ("(now() AT TIME ZONE 'Europe/Berlin'::text)", false),
+    ] {
+        let facts = columns(&[
+            ("published_at", Type::TIMESTAMP, &[]),
+            ("available_at", Type::TIMESTAMP, NOT_NULL),
+        ]);
+        let facts = with_default(facts, "available_at", default);
+        assert_eq!(found(&facts).zoneless(&facts).is_empty(), is_utc, "{default}");
+    }
 }

@@ -5,38 +5,23 @@ use tokio_postgres::types::Type;
 
 use super::{super::facts::Facts, Marks};
 
-/// A mark of the type `timestamp`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ZonelessMark {
-    /// Its column.
-    pub column: String,
-    /// Who fills it.
-    pub filled: FilledBy,
-}
-
-/// Who fills a mark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FilledBy {
-    /// Writers and other programs, too: when a row may be read, and until when it is taken.
-    Others,
-    /// The router: when a row was published or given up.
-    Router,
-}
-
 impl Marks {
-    /// Its times without a time zone.
-    pub(in super::super) fn zoneless(&self, facts: &Facts) -> Vec<ZonelessMark> {
-        let others = [&self.available_at, &self.claim.until, &self.claim.since];
-        let own = [&self.time, &self.abandoned_at];
-        let others = others.into_iter().flatten().map(|column| (column, FilledBy::Others));
-        let own = own.into_iter().flatten().map(|column| (column, FilledBy::Router));
-        let is_zoneless = |column: &str| {
-            facts.column(column).is_some_and(|column| column.is_of(&[Type::TIMESTAMP]))
+    /// Its times without a time zone that writers and other programs fill, too: when a row may be
+    /// read, and until when it is taken. When it was published and given up the router writes.
+    pub(in super::super) fn zoneless(&self, facts: &Facts) -> Vec<String> {
+        let filled = [&self.available_at, &self.claim.until, &self.claim.since];
+        let is_found = |name: &&String| {
+            facts.column(name).is_some_and(|column| {
+                let default = column.default.as_deref();
+                column.is_of(&[Type::TIMESTAMP]) && !default.is_some_and(is_in_utc)
+            })
         };
-        others
-            .chain(own)
-            .filter(|(column, _)| is_zoneless(column))
-            .map(|(column, filled)| ZonelessMark { column: column.clone(), filled })
-            .collect()
+        filled.into_iter().flatten().filter(is_found).cloned().collect()
     }
+}
+
+/// Whether a default, as `pg_get_expr` prints it, is the time of UTC: its author knows of zones.
+fn is_in_utc(default: &str) -> bool {
+    let default = default.to_ascii_lowercase();
+    ["at time zone 'utc'", "timezone('utc'"].iter().any(|form| default.contains(form))
 }
