@@ -39,7 +39,7 @@ impl PollingWorld {
                 }
             }
             PollingFault::ServerCutOff => {
-                let until = self.at + LEASE / 2 + self.some_time(LEASE * 2);
+                let until = self.at + LEASE + self.some_time(LEASE * 4);
                 if let Some(process) = &mut self.slots[slot].process {
                     process.lease_cut_until = until;
                     process.statements_cut_until = until;
