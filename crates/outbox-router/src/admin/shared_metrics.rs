@@ -94,7 +94,7 @@ pub(crate) fn of_topics(page: &mut Page, topics: &[TopicTotals], others: &OtherT
     let mut latency = page.family(
         "outbox_event_latency_seconds",
         Type::Histogram,
-        "From the commit in PostgreSQL to the acknowledgement by Kafka.",
+        "From the commit in PostgreSQL, or of polled rows from their own time, to the acknowledgement by Kafka.",
     );
     for row in &rows {
         let sum = seconds(row.latencies.sum_micros);
