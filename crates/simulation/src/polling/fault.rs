@@ -21,8 +21,8 @@ pub enum PollingFault {
     LeaseAnswerLost,
     /// A worker's lease requests reach no server, for up to more than a lease.
     LeaseCutOff,
-    /// A worker reaches no server, neither for its leases nor for its rows, for up to five leases: so
-    /// long that another worker may have had its shards and have lost them.
+    /// A worker reaches no server, neither for its leases nor for its rows, for up to five leases:
+    /// so long that another worker may have had its shards and have lost them.
     ServerCutOff,
     /// The next statement on rows is rolled back.
     StatementFails,
