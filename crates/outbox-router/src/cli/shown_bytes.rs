@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+/// How many bytes of an id are shown.
+const ID_MAX: usize = 80;
+
 /// For people: at most `most` bytes of it, without control characters, which would be commands to a
 /// terminal.
 pub(super) fn text(bytes: &[u8], most: usize) -> String {
@@ -21,6 +24,11 @@ pub(super) fn text(bytes: &[u8], most: usize) -> String {
         }
     }
     text + ellipsis(shown.len(), bytes)
+}
+
+/// An event's id, for people.
+pub(super) fn id(bytes: &[u8]) -> String {
+    text(bytes, ID_MAX)
 }
 
 fn ellipsis(shown: usize, whole: &[u8]) -> &'static str {

@@ -4,6 +4,7 @@
 use std::{error::Error, io};
 
 use relay::{Case, Code, Failure, Name};
+use tokio_postgres::error::SqlState;
 
 use super::{
     CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerErrorKind, ServerMessage,
@@ -131,4 +132,9 @@ fn code_of(kind: &ServerErrorKind) -> (Code, Option<Case>) {
 
 const fn of(case: Case) -> (Code, Option<Case>) {
     (case.code(), Some(case))
+}
+
+/// Whether a value is none of its type: SQLSTATE's class 22.
+pub fn is_data_exception(state: &SqlState) -> bool {
+    state.code().starts_with("22")
 }

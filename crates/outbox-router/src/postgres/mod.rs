@@ -43,7 +43,8 @@ pub use errors::{
     TlsSetupError, UnsuitableConnection,
 };
 pub use failure::{
-    command_failure, connect_failure, protocol_failure, sql_failure, stream_failure,
+    command_failure, connect_failure, is_data_exception, protocol_failure, sql_failure,
+    stream_failure,
 };
 pub use link::Fill;
 pub use options::{ClientEncoding, Options, WAL_SENDER_TIMEOUT};

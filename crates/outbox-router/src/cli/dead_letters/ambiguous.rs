@@ -5,9 +5,6 @@ use std::collections::BTreeSet;
 use super::args::EventRef;
 use crate::cli::shown_bytes;
 
-/// How many bytes of an id are shown.
-const ID_MAX: usize = 80;
-
 /// What to say where one of these ids names rows of several tables; `tables` finds those of the
 /// rows that an id names.
 pub(super) fn ambiguous(
@@ -18,7 +15,7 @@ pub(super) fn ambiguous(
     for id in ids {
         let of_id = tables(id);
         if of_id.len() > 1 {
-            named.push(format!("--id {}", shown_bytes::text(id.text.as_bytes(), ID_MAX)));
+            named.push(format!("--id {}", shown_bytes::id(id.text.as_bytes())));
             all.extend(of_id);
         }
     }

@@ -6,12 +6,9 @@ use tokio_postgres::Client;
 use crate::{
     cli::{TaskError, connect},
     polling::sql::RowNames,
-    postgres::{quote_identifier, quote_literal, quote_table},
+    postgres::{is_data_exception, quote_identifier, quote_literal, quote_table},
     republish::{sql_type::SqlType, table_row::TableRow},
 };
-
-/// SQLSTATE's class of values that a type does not have.
-const DATA_EXCEPTION: &str = "22";
 
 /// Rows that are looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,9 +37,7 @@ impl Sought {
         let query = format!("select ({}::{sql_type})::text", quote_literal(value));
         let value: String = match client.query_one(&query, &[]).await {
             Ok(row) => row.try_get(0)?,
-            Err(error)
-                if error.code().is_some_and(|code| code.code().starts_with(DATA_EXCEPTION)) =>
-            {
+            Err(error) if error.code().is_some_and(is_data_exception) => {
                 let table = &described.table;
                 return Ok(Err(format!(
                     "column {column} of {table} is {sql_type}, and that is none"

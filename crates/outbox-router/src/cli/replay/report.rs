@@ -22,7 +22,6 @@ type Out<'o> = &'o mut (dyn io::Write + Send);
 
 /// How many ids are named to people.
 const IDS_SHOWN: usize = 20;
-const ID_SHOWN_MAX: usize = 80;
 
 /// What is known before anything is sent.
 pub(super) struct Plan {
@@ -106,8 +105,7 @@ impl Plan {
             return Ok(());
         }
         let shown = self.unknown_ids.iter().take(IDS_SHOWN);
-        let shown: Vec<String> =
-            shown.map(|id| shown_bytes::text(id.as_bytes(), ID_SHOWN_MAX)).collect();
+        let shown: Vec<String> = shown.map(|id| shown_bytes::id(id.as_bytes())).collect();
         let more = match self.unknown_ids.len().saturating_sub(IDS_SHOWN) {
             0 => String::new(),
             more => format!(" and {more} more"),

@@ -17,8 +17,6 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 const NAMED_MAX: u64 = 20;
 /// How many ids of such rows are written down.
 const IDS_KEPT: usize = 100;
-/// How many bytes of an id are shown.
-const ID_SHOWN_MAX: usize = 80;
 
 /// Where progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +140,7 @@ impl Watch for Progress<'_> {
 
     fn left_out(&mut self, id: Option<&[u8]>, failure: &Failure) {
         self.named += 1;
-        let id = id.map(|id| shown_bytes::text(id, ID_SHOWN_MAX));
+        let id = id.map(shown_bytes::id);
         if self.left_out.len() < IDS_KEPT {
             self.left_out.extend(id.clone());
         }

@@ -36,9 +36,6 @@ pub(super) use decisions::of_event;
 use decisions::{Decided, Place, Written};
 use standing::Standing;
 
-/// How many bytes of an id are shown to people.
-const ID_SHOWN_MAX: usize = 80;
-
 const CONSEQUENCE: &str = "\
 The row is never delivered. The later rows of its key go on, and nothing else is left out. If the
 event is needed, insert a corrected row under a new id.";
@@ -109,7 +106,7 @@ fn show(args: &SkipArgs, standing: &Standing, out: &mut (dyn io::Write + Send)) 
 
 fn row(args: &SkipArgs) -> String {
     match &args.id {
-        Some(id) => format!("the row with id {}", shown_bytes::text(id.as_bytes(), ID_SHOWN_MAX)),
+        Some(id) => format!("the row with id {}", shown_bytes::id(id.as_bytes())),
         None => "the row without an id".to_owned(),
     }
 }

@@ -32,9 +32,6 @@ use crate::{
 /// How far back the topics are read for an event of which no time is known.
 const DEFAULT_AGO: Duration = Duration::from_secs(3_600);
 
-/// How many bytes of an id are shown in an error.
-const ID_SHOWN_MAX: usize = 80;
-
 /// Of one id one row is expected, and a second shows that it is not alone.
 const ROWS_OF_ID: u32 = 2;
 
@@ -211,7 +208,7 @@ impl Look<'_> {
                 return Ok(Err(format!(
                     "no row has the primary key {}; to the record of a row that is deleted, the \
                      event's id leads alone",
-                    shown_bytes::text(id.as_bytes(), ID_SHOWN_MAX)
+                    shown_bytes::id(id.as_bytes())
                 )));
             }
             return self.without_row(&ids, tables, since, notes).await.map(Ok);
@@ -219,7 +216,7 @@ impl Look<'_> {
         let event = self.event(&ids, Some(row), tables, notes).await?;
         // Somebody may mean an event whose row is deleted.
         if !ids.is_empty() && !ids.contains(&event.id) {
-            let id = shown_bytes::text(id.as_bytes(), ID_SHOWN_MAX);
+            let id = shown_bytes::id(id.as_bytes());
             writeln!(notes, "note: no row has the id {id}; this one has it as its primary key")?;
         }
         // Without --table, every table was looked in, and what is meant may be gone from its own.

@@ -5,9 +5,6 @@ use uuid::Uuid;
 
 use crate::cli::shown_bytes;
 
-/// How many bytes of an id are shown in an error.
-const ID_SHOWN_MAX: usize = 80;
-
 /// What to say where rows of several tables have an id: one of them would be answered for, and
 /// another be meant. `of`: the table of each row that was found.
 pub(super) fn ambiguous<'t>(
@@ -24,7 +21,7 @@ pub(super) fn ambiguous<'t>(
     (names.len() > 1).then(|| {
         format!(
             "{}: rows of several tables are named so; say whose is meant: --table, one of {}",
-            shown_bytes::text(id.as_bytes(), ID_SHOWN_MAX),
+            shown_bytes::id(id.as_bytes()),
             names.join(", ")
         )
     })

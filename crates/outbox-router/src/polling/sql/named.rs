@@ -16,10 +16,7 @@ use super::{
     literals::{list, literal},
     table::{IdentityColumn, PolledTable, identity},
 };
-use crate::postgres::{quote_identifier, quote_table, sql_failure};
-
-/// SQLSTATE's class of values that a type does not have.
-const DATA_EXCEPTION: &str = "22";
+use crate::postgres::{is_data_exception, quote_identifier, quote_table, sql_failure};
 
 /// How many ways to divide a text into the values of a key are tried. Texts with more commas than
 /// that are no keys that somebody types.
@@ -195,7 +192,7 @@ impl From<IdentityColumn> for Column {
 
 /// A domain refuses what its base type has by its own condition.
 fn is_of_no_type(state: &SqlState) -> bool {
-    state.code().starts_with(DATA_EXCEPTION) || *state == SqlState::CHECK_VIOLATION
+    is_data_exception(state) || *state == SqlState::CHECK_VIOLATION
 }
 
 /// The ways to divide a text at its commas into so many values: a value may have commas itself.

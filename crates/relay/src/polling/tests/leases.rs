@@ -42,9 +42,9 @@ fn after_half_of_a_lease_that_was_not_renewed_nothing_more_is_produced() {
     assert_eq!(world.core.report(world.now).claims_lost, 1);
 }
 
-/// A worker that was frozen while it produced them.
-#[test]
-fn the_lease_is_looked_at_before_each_row() {
+/// A worker that is frozen for this time after the first row of a pass, and produces none of the
+/// others when it goes on.
+fn frozen_amid_a_pass(frozen: Duration) -> World {
     let mut world = World::new(settings());
     // Its topic is known.
     world.insert(&[K]);
@@ -52,31 +52,27 @@ fn the_lease_is_looked_at_before_each_row() {
     world.insert(&[K; 3]);
     world.input(PollInput::Notified(TableIndex(0)));
     world.collect_until_fetched();
-    let frozen = [world.time(), Now { at: world.now + HALF, ..world.time() }];
+    let frozen = [world.time(), Now { at: world.now + frozen, ..world.time() }];
     let mut times = frozen.into_iter();
     let clock = || times.next().unwrap_or(frozen[1]);
     assert_eq!(world.core.produce(&mut world.sink, clock), Produced::AllForNow);
     assert_eq!(world.produced(), ["0", "1"]);
+    world
+}
+
+/// A worker that was frozen while it produced them.
+#[test]
+fn the_lease_is_looked_at_before_each_row() {
+    frozen_amid_a_pass(HALF);
 }
 
 /// A worker that was frozen amid a pass for less than half a lease: the producer gives up the first
 /// record when the worker goes on, and would send what is produced then.
 #[test]
 fn how_long_a_record_is_in_flight_is_looked_at_before_each_row() {
-    let mut world = World::new(settings());
-    // Its topic is known.
-    world.insert(&[K]);
-    world.run();
-    world.insert(&[K; 3]);
-    world.input(PollInput::Notified(TableIndex(0)));
-    world.collect_until_fetched();
     let frozen = Duration::from_millis(3_600);
-    let frozen = [world.time(), Now { at: world.now + frozen, ..world.time() }];
-    let mut times = frozen.into_iter();
-    let clock = || times.next().unwrap_or(frozen[1]);
-    assert_eq!(world.core.produce(&mut world.sink, clock), Produced::AllForNow);
-    assert_eq!(world.produced(), ["0", "1"]);
-    world.pass(Duration::from_millis(3_600));
+    let mut world = frozen_amid_a_pass(frozen);
+    world.pass(frozen);
     assert!(world.asked.contains(&PollAction::ReplaceSink { wait: Duration::ZERO }));
 }
 
