@@ -8,7 +8,7 @@ use super::{
     Poller, Work,
     batch::{Batch, KeyStops},
     protocol::{Described, Fetched, More, PollInput, Settled, TableIndex},
-    table::{Description, News},
+    table::Description,
 };
 use crate::{
     clock::{Moment, Now},
@@ -44,7 +44,7 @@ impl Poller {
             PollInput::Settled(answer) => self.settled(answer, at),
             PollInput::Notified(table) => {
                 if let Some(table) = self.tables.get_mut(table.0) {
-                    table.news = News::Some;
+                    table.notified();
                 }
             }
             PollInput::Acks(acks) => self.acks(acks, now),

@@ -7,7 +7,7 @@ use super::{
     batch::{Asked, Batch},
     lease::Busy,
     protocol::{FetchRequest, PassedOver, PollAction, TableIndex, WaitsKept},
-    table::{Description, News},
+    table::Description,
 };
 use crate::{
     clock::Moment,
@@ -149,9 +149,7 @@ impl Poller {
             match table.description {
                 Description::Unknown(due) if due <= at => self.describe(index),
                 Description::Known(_, since) if since + DESCRIBED_FOR <= at => self.describe(index),
-                Description::Known(waits, _)
-                    if table.fetch_at <= at || table.news == News::Some =>
-                {
+                Description::Known(waits, _) if table.due_at() <= at => {
                     self.fetch(index, waits, at);
                 }
                 Description::Known(..) | Description::Unknown(_) => {}
@@ -175,7 +173,7 @@ impl Poller {
         if keys.len() >= self.settings.keys_max {
             table.failure = Some(too_many_wait(table.name.to_string(), keys.len()));
             table.fetch_at = table.waits.next_due(at).unwrap_or(at + self.settings.interval);
-            table.news = News::None;
+            table.reads(at);
             return;
         }
         if table.failure.as_ref().is_some_and(|failure| failure.code == Code::HeldFull) {
@@ -187,7 +185,7 @@ impl Poller {
             (WaitsKept::InMemory, HoldKeys::No) => PassedOver::Rows(table.waits.ids(at)),
             (WaitsKept::InTable, HoldKeys::Yes | HoldKeys::No) => PassedOver::NOTHING,
         };
-        table.news = News::None;
+        table.reads(at);
         self.last = index.0;
         let request = FetchRequest { table: index, shards, limit, passed_over };
         self.actions.push_back(PollAction::Fetch(request.clone()));
@@ -199,7 +197,7 @@ impl Poller {
     fn next_reading(&self, at: Moment) -> Option<Moment> {
         let due = |table: &super::Table| match table.description {
             Description::Unknown(due) => [due, due],
-            Description::Known(_, since) => [table.fetch_at, since + DESCRIBED_FOR],
+            Description::Known(_, since) => [table.due_at(), since + DESCRIBED_FOR],
         };
         self.tables.iter().flat_map(due).filter(|moment| *moment > at).min()
     }

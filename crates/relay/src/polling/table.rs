@@ -1,11 +1,18 @@
 //! One polled table: what is known of it, and when it is read next.
 
+use std::time::Duration;
+
 use super::{protocol::WaitsKept, waits::Waits};
 use crate::{
     clock::Moment,
     failure::Failure,
     routing::{record::TopicId, table::TableName},
 };
+
+/// From one reading to the next that a NOTIFY asks for. While writers commit all the time, each
+/// reading finds the rows of several transactions, and costs the server once what it costs to read
+/// and to mark.
+pub(super) const BETWEEN_NOTIFIED: Duration = Duration::from_millis(5);
 
 /// See the module's header.
 #[derive(Debug)]
@@ -14,8 +21,10 @@ pub(super) struct Table {
     pub(super) description: Description,
     /// When to read it next.
     pub(super) fetch_at: Moment,
+    /// When it was read last.
+    read_at: Moment,
     /// Whether a NOTIFY has arrived since it was read last.
-    pub(super) news: News,
+    news: News,
     pub(super) waits: Waits,
     /// The topic that its next row waits for. It stays while the row is read again and again.
     pub(super) awaited: Option<TopicId>,
@@ -35,7 +44,7 @@ pub(super) enum Description {
 
 /// Whether a table may have rows that its last reading did not see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum News {
+enum News {
     Some,
     None,
 }
@@ -56,11 +65,31 @@ impl Table {
             name,
             description: Description::Unknown(Moment::default()),
             fetch_at: Moment::default(),
+            read_at: Moment::default(),
             news: News::None,
             waits: Waits::default(),
             awaited: None,
             failure: None,
             totals: TableTotals::default(),
+        }
+    }
+
+    /// A NOTIFY says that there are rows.
+    pub(super) fn notified(&mut self) {
+        self.news = News::Some;
+    }
+
+    /// It is read now.
+    pub(super) fn reads(&mut self, at: Moment) {
+        self.read_at = at;
+        self.news = News::None;
+    }
+
+    /// When its rows are to be read.
+    pub(super) fn due_at(&self) -> Moment {
+        match self.news {
+            News::Some => self.fetch_at.min(self.read_at + BETWEEN_NOTIFIED),
+            News::None => self.fetch_at,
         }
     }
 

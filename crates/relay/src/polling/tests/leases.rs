@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    super::*,
+    super::{table::BETWEEN_NOTIFIED, *},
     world::{RowState, World, settings},
 };
 use crate::{
@@ -50,6 +50,7 @@ fn frozen_amid_a_pass(frozen: Duration) -> World {
     world.insert(&[K]);
     world.run();
     world.insert(&[K; 3]);
+    world.pass(BETWEEN_NOTIFIED);
     world.input(PollInput::Notified(TableIndex(0)));
     world.collect_until_fetched();
     let frozen = [world.time(), Now { at: world.now + frozen, ..world.time() }];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    super::*,
+    super::{table::BETWEEN_NOTIFIED, *},
     world::{RowState, World, settings},
 };
 use crate::{
@@ -69,9 +69,29 @@ fn an_empty_table_is_read_once_an_interval_and_at_a_notify() {
     world.pass(Duration::from_millis(1));
     world.settle();
     assert_eq!(batches(&world), 2);
+    world.pass(BETWEEN_NOTIFIED);
     world.input(PollInput::Notified(TableIndex(0)));
     world.settle();
     assert_eq!(batches(&world), 3);
+}
+
+/// Each reading costs the server as much, however few rows it finds.
+#[test]
+fn notifies_within_five_milliseconds_are_one_reading() {
+    let mut world = World::new(settings());
+    world.run();
+    let batches = |world: &World| world.core.report(world.now).tables[0].batches;
+    world.pass(Duration::from_millis(100));
+    for _ in 0..3 {
+        world.insert(&[K]);
+        world.input(PollInput::Notified(TableIndex(0)));
+        world.run();
+    }
+    assert_eq!((batches(&world), world.produced().len()), (2, 1), "the first one wakes at once");
+    assert_eq!(world.core.deadline(world.now), Some(world.now + Duration::from_millis(5)));
+    world.pass(Duration::from_millis(5));
+    world.run();
+    assert_eq!((batches(&world), world.produced().len()), (3, 3));
 }
 
 #[test]
