@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
-use e2e::{Fixture, PUBLICATION, RouterConfig, SHORT_DEADLINE, SLOT, wait_committed};
+use e2e::{
+    Fixture, FixtureBuilder, PUBLICATION, ROLE, RouterConfig, SHORT_DEADLINE, SLOT, wait_committed,
+};
 use serde_json::Value;
 use testbed::checker::LateReplays;
-use testbed::load::Load;
-use testbed::postgres::{DATABASE, SUPERUSER};
+use testbed::load::{Load, Partitioning, Preset, Schema};
+use testbed::postgres::{DATABASE, PgBouncer, SUPERUSER};
 use testbed::router::RouterProcess;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
@@ -21,10 +23,14 @@ struct Configurations {
 
 /// A worker polls; there is neither publication nor slot.
 async fn begun() -> (Fixture, Configurations) {
-    let mut fixture = Fixture::builder().prepare().await.unwrap();
+    begun_with(Fixture::builder(), COLUMNS).await
+}
+
+async fn begun_with(builder: FixtureBuilder, columns: &str) -> (Fixture, Configurations) {
+    let mut fixture = builder.prepare().await.unwrap();
     fixture.late_replays = LateReplays::Allowed;
     let session = fixture.session().await.unwrap();
-    session.batch_execute(COLUMNS).await.unwrap();
+    session.batch_execute(columns).await.unwrap();
     session.execute("SELECT pg_drop_replication_slot($1)", &[&SLOT]).await.unwrap();
     session.batch_execute(&format!("DROP PUBLICATION {PUBLICATION}")).await.unwrap();
     let stream = fixture.config.clone();
@@ -99,19 +105,31 @@ fn busy() -> Load {
 
 #[tokio::test]
 async fn tables_are_streamed_and_polled_again_while_writers_go_on_and_each_row_comes_once() {
-    println!("{}", each_row_comes_once(load()).await);
+    println!("{}", each_row_comes_once(begun().await, load()).await);
+}
+
+/// The publication names its root, and its rows are marked through it. Before PostgreSQL 17 such a
+/// table can have no identity column.
+#[tokio::test]
+async fn a_partitioned_table_is_streamed_and_polled_again() {
+    let schema = Schema::new(Preset::Default).partitioned(Partitioning::Hash);
+    let columns = "create sequence numbers; grant usage on sequence numbers to public; \
+        alter table outbox add n bigint not null default nextval('numbers'), \
+        add published_at timestamptz";
+    let begun = begun_with(Fixture::builder().schema(schema), columns).await;
+    println!("{}", each_row_comes_once(begun, load()).await);
 }
 
 /// With a release build: `--ignored two_thousand`.
 #[tokio::test]
 #[ignore = "a debug build does not keep up"]
 async fn each_row_comes_once_at_two_thousand_writes_a_second() {
-    println!("{}", each_row_comes_once(busy()).await);
+    println!("{}", each_row_comes_once(begun().await, busy()).await);
 }
 
 /// Returns what the checker has found.
-async fn each_row_comes_once(load: Load) -> String {
-    let (mut fixture, configurations) = begun().await;
+async fn each_row_comes_once(begun: (Fixture, Configurations), load: Load) -> String {
+    let (mut fixture, configurations) = begun;
     let mut second = RouterProcess::start(&fixture.config.to_string()).unwrap();
     wait_polling(&mut second).await;
     let running = fixture.load(load);
@@ -260,6 +278,30 @@ async fn a_slot_that_exists_is_refused_and_nothing_is_changed() {
     assert!(said.contains("polled already"), "{said}");
     tokio::time::sleep(Duration::from_millis(10)).await;
     wait_polling(&mut fixture.router).await;
+}
+
+/// A slot is made over a connection for replication, which a pooler does not pass on.
+#[tokio::test]
+async fn behind_a_pooler_the_switch_is_refused_before_workers_give_up_their_keys() {
+    let (mut fixture, _) = begun().await;
+    let pooler = PgBouncer::start(fixture.postgres.port(), ROLE).await.unwrap();
+    let url = format!("postgres://{ROLE}@127.0.0.1:{}/{DATABASE}", pooler.port());
+    fixture.config.set("postgres.url", url);
+    fixture.rewrite_config().unwrap();
+    stop(&mut fixture.router).await;
+    fixture.router.start_again().unwrap();
+    wait_polling(&mut fixture.router).await;
+    let (exit, said) = switch(&fixture, "stream", "--yes").await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("postgres.url"), "{said}");
+    let session = fixture.session().await.unwrap();
+    let state = "select count(*) from outbox_router.switch";
+    let states: i64 = session.query_one(state, &[]).await.unwrap().get(0);
+    assert_eq!(states, 0, "nothing was changed");
+    let running = fixture.load(load());
+    wait_committed(&running, 100).await.unwrap();
+    fixture.note(running.stop().await.unwrap());
+    wait_published(&fixture).await;
 }
 
 /// The stream knows no time before which a row is not to be sent.

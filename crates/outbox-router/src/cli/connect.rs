@@ -58,6 +58,12 @@ impl<'a> Access<'a> {
         Ok(Endpoint { conninfo: self.conninfo()?, application_name })
     }
 
+    /// The same, of the router itself.
+    pub(super) fn endpoint_of_router(&self, command: &str) -> Result<Endpoint, Failure> {
+        let application_name = format!("{} {command}", self.name);
+        Ok(Endpoint { conninfo: self.resolve(self.own)?, application_name })
+    }
+
     /// The database that the router connects to; it is a part of the witness's key.
     pub(super) fn database_of_router(&self) -> Result<String, Failure> {
         Ok(self.resolve(self.own)?.dbname)

@@ -22,6 +22,7 @@ use crate::{
         Database, PolledTable, RowCount,
         switch::{SwitchState, begin_snapshot},
     },
+    prepare,
     shell::{Endpoint, SlotHolder},
 };
 
@@ -51,6 +52,7 @@ impl Switching<'_> {
         self.refuse_abandoned(&mut database, &tables).await?;
         if matches!(todo, ToStream::Begin | ToStream::Again) {
             self.refuse_later(&tables, args.wait).await?;
+            self.refuse_pooler().await?;
         }
         if let Some(exit) =
             self.ask(&args.how, &self.steps_to_stream(todo), "hand them over", terminal)?
@@ -155,6 +157,19 @@ impl Switching<'_> {
                 .into());
         }
         Ok(())
+    }
+
+    /// A slot is made and followed over a connection for replication, which few poolers pass on.
+    async fn refuse_pooler(&self) -> Result<(), TaskError> {
+        drop(new_slot::connect(&self.source()?).await?);
+        // The role may have no right to replicate yet, which is given to it with the slot.
+        let router = prepare::source(self.config, self.access.endpoint_of_router(COMMAND)?);
+        let Err(Failure { case: Some(Case::Pooler), .. }) = router.slot_creator().await else {
+            return Ok(());
+        };
+        let what = "postgres.url leads to a connection pooler, which passes no connection for \
+                    replication on: the router could not follow the slot";
+        Err(Failure::of(Case::Pooler, what).into())
     }
 
     async fn wait_for_workers(
