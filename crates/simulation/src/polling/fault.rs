@@ -3,7 +3,8 @@
 /// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PollingFault {
-    /// A worker is killed, and started again after a while.
+    /// A worker is killed, at once or as soon as some of its records are stored and others are not,
+    /// and started again after a while.
     Kill,
     /// A worker is stopped by SIGSTOP, for up to more than two leases, and goes on.
     Freeze,
@@ -21,8 +22,9 @@ pub enum PollingFault {
     LeaseAnswerLost,
     /// A worker's lease requests reach no server, for up to more than a lease.
     LeaseCutOff,
-    /// A worker reaches no server, neither for its leases nor for its rows, for up to five leases:
-    /// so long that another worker may have had its shards and have lost them.
+    /// A worker reaches no server, neither for its leases nor for its rows, from now or from its
+    /// next marks on, for up to five leases: so long that another worker may have had its shards
+    /// and have lost them.
     ServerCutOff,
     /// The next statement on rows is rolled back.
     StatementFails,

@@ -35,6 +35,8 @@ pub struct PollingPlan {
     pub workers: usize,
     /// How many tables are polled.
     pub tables: usize,
+    /// How many keys each table has. With few of them, most rows of a batch are of one key.
+    pub keys: u64,
     /// The most rows that are read at a time.
     pub batch: usize,
     /// How long a table without pending rows is left alone.
@@ -72,6 +74,7 @@ const STEPS: u64 = 500;
 /// Each run has few kinds of faults, so that some runs have kills only.
 const KINDS_MAX: usize = 4;
 const FAULTS_MAX: u64 = 12;
+const KEYS_MAX: u64 = 5;
 
 impl PollingPlan {
     /// The plan of a seed.
@@ -93,6 +96,7 @@ impl PollingPlan {
             steps,
             workers: 1 + random.index(3),
             tables: if random.one_in(4) { 2 } else { 1 },
+            keys: 1 + random.below(KEYS_MAX),
             batch: 1 + random.index(8),
             interval: Duration::from_millis(200 + 100 * random.below(15)),
             waits: if random.one_in(2) { WaitsKept::InTable } else { WaitsKept::InMemory },

@@ -1,6 +1,6 @@
 //! One worker process: the real core, its producer, and what it has asked and was not told yet.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use relay::{
     Failure, Moment, Ticket, TopicId,
@@ -105,6 +105,10 @@ pub struct Process {
     pub frozen_until: Option<Moment>,
     /// The core's deadline.
     pub wake_at: Option<Moment>,
+    /// Whether it is killed as soon as some of its records are stored and others are not.
+    pub is_killed_amid_records: bool,
+    /// For how long it reaches no server, from its next marks on.
+    pub cut_off_at_marks: Option<Duration>,
     /// Until when lease requests reach no server.
     pub lease_cut_until: Moment,
     /// Until when statements reach no server.
@@ -140,6 +144,8 @@ impl Process {
             stale: VecDeque::new(),
             frozen_until: None,
             wake_at: None,
+            is_killed_amid_records: false,
+            cut_off_at_marks: None,
             lease_cut_until: Moment::default(),
             statements_cut_until: Moment::default(),
             lease_mishap: None,

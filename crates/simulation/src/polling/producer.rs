@@ -24,6 +24,9 @@ use super::{
 /// a lease lasts ten.
 pub const SCAN_EVERY: Duration = Duration::from_secs(1);
 
+/// A record is given up after this.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(4);
+
 /// A record that was handed over. The checker looks at it.
 #[derive(Debug)]
 pub struct HandedOver {
@@ -40,7 +43,6 @@ pub struct PolledProducer {
     pub number: u64,
     process: u64,
     capacity: usize,
-    give_up_after: Duration,
     in_flight: usize,
     lanes: BTreeMap<Partition, Lane>,
     acks: VecDeque<(Ticket, TopicId)>,
@@ -79,12 +81,11 @@ struct Waiting {
 
 impl PolledProducer {
     /// Takes up to `capacity` records that are not acknowledged.
-    pub fn new(number: u64, process: u64, capacity: usize, give_up_after: Duration) -> Self {
+    pub fn new(number: u64, process: u64, capacity: usize) -> Self {
         Self {
             number,
             process,
             capacity,
-            give_up_after,
             in_flight: 0,
             lanes: BTreeMap::new(),
             acks: VecDeque::new(),
@@ -238,7 +239,7 @@ impl PolledProducer {
             return;
         }
         self.scan_at = now + SCAN_EVERY;
-        let is_late = |waiting: &Waiting| waiting.since + self.give_up_after <= now;
+        let is_late = |waiting: &Waiting| waiting.since + GIVE_UP_AFTER <= now;
         let in_order = |lane: &Lane| -> Option<TransactionRef> {
             let wire = lane.wire.iter().map(|(waiting, _)| waiting);
             let mut all = lane.stored.iter().chain(wire).chain(&lane.queue);
@@ -250,6 +251,16 @@ impl PolledProducer {
         if self.failure.is_none() {
             self.failure = Some((Some(row), Failure::new(Code::KafkaUnreachable, "given up")));
         }
+    }
+
+    /// Whether some records of a partition are stored without their acknowledgement having arrived,
+    /// and others of it are not.
+    pub fn is_amid_records(&self) -> bool {
+        let is_amid = |lane: &Lane| {
+            let others = lane.wire.len() + lane.queue.len();
+            !lane.stored.is_empty() && others > 0
+        };
+        self.lanes.values().any(is_amid)
     }
 
     /// Whether it has been given records while it was stopped.

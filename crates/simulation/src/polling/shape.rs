@@ -8,8 +8,6 @@ use relay::{
 
 /// The largest row that is produced.
 pub const ROW_BYTES: usize = 1 << 16;
-/// Keys of each table.
-pub const KEYS: u64 = 5;
 /// The topics; a key's topic is the same for all of its rows.
 pub const TOPICS: usize = 2;
 /// Partitions of each topic.

@@ -78,6 +78,7 @@ impl PollingWorld {
         self.checker.stored(record, &self.tables);
         self.coverage.records += 1;
         self.trace(|| format!("row {} of {} is stored", record.row, record.process));
+        self.kill_if_amid_records(slot);
     }
 
     /// Everything that must have arrived by now does.

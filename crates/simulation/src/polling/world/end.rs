@@ -113,6 +113,8 @@ impl PollingWorld {
         }
         for slot in 0..SLOTS {
             if let Some(process) = &mut self.slots[slot].process {
+                process.is_killed_amid_records = false;
+                process.cut_off_at_marks = None;
                 process.lease_cut_until = at;
                 process.statements_cut_until = at;
                 (process.lease_mishap, process.statement_mishap) = (None, None);

@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use relay::{Code, Failure, polling::PollInput};
 
-use super::{OrphanStatement, PollingWorld, SLOTS};
-use crate::polling::{
-    fault::PollingFault,
-    plan::LEASE,
-    process::{Afterwards, Asked, Call, Mishap},
+use super::{OrphanStatement, PollingWorld, SLOTS, some_time};
+use crate::{
+    polling::{
+        fault::PollingFault,
+        plan::LEASE,
+        process::{Afterwards, Asked, Call, Mishap},
+        producer::PolledProducer,
+    },
+    random::Random,
 };
 
 impl PollingWorld {
@@ -18,7 +22,7 @@ impl PollingWorld {
             return fault == PollingFault::Join && self.join();
         };
         match fault {
-            PollingFault::Kill => self.kill(slot),
+            PollingFault::Kill => self.kill_now_or_amid_records(slot),
             PollingFault::Freeze => self.freeze(slot),
             PollingFault::FreezeAmidPass => return self.freeze_amid_pass(slot),
             PollingFault::Stop => self.stop(slot, Afterwards::Restart),
@@ -39,10 +43,11 @@ impl PollingWorld {
                 }
             }
             PollingFault::ServerCutOff => {
-                let until = self.at + LEASE + self.some_time(LEASE * 4);
-                if let Some(process) = &mut self.slots[slot].process {
-                    process.lease_cut_until = until;
-                    process.statements_cut_until = until;
+                let length = LEASE + self.some_time(LEASE * 4);
+                if self.random.one_in(2) {
+                    self.cut_off(slot, length);
+                } else if let Some(process) = &mut self.slots[slot].process {
+                    process.cut_off_at_marks = Some(length);
                 }
             }
             PollingFault::StatementFails => self.statement_mishap(slot, Mishap::Refused),
@@ -70,6 +75,35 @@ impl PollingWorld {
         (!running.is_empty()).then(|| running[self.random.index(running.len())])
     }
 
+    fn kill_now_or_amid_records(&mut self, slot: usize) {
+        if self.random.one_in(2) {
+            self.kill(slot);
+        } else if let Some(process) = &mut self.slots[slot].process {
+            process.is_killed_amid_records = true;
+        }
+    }
+
+    /// Kills a process that is to be killed amid its records, if it is there.
+    pub(super) fn kill_if_amid_records(&mut self, slot: usize) {
+        let is_due = self.slots[slot].process.as_ref().is_some_and(|process| {
+            let mut producer = process.producer.iter();
+            process.is_killed_amid_records && producer.any(PolledProducer::is_amid_records)
+        });
+        if is_due {
+            self.kill(slot);
+        }
+    }
+
+    /// For so long a process reaches no server.
+    pub(super) fn cut_off(&mut self, slot: usize, length: Duration) {
+        let until = self.at + length;
+        if let Some(process) = &mut self.slots[slot].process {
+            process.cut_off_at_marks = None;
+            process.lease_cut_until = until;
+            process.statements_cut_until = until;
+        }
+    }
+
     /// SIGKILL. What it has asked may still be carried out, and what has left its socket stored.
     fn kill(&mut self, slot: usize) {
         self.purge(slot);
@@ -95,7 +129,7 @@ impl PollingWorld {
 
     /// SIGSTOP for a while.
     pub(super) fn freeze(&mut self, slot: usize) {
-        let until = self.at + self.some_time(LEASE * 5 / 2);
+        let until = self.at + stopped_for(&mut self.random);
         if let Some(process) = &mut self.slots[slot].process
             && process.frozen_until.is_none()
         {
@@ -159,4 +193,13 @@ impl PollingWorld {
         producer.fail(None, Failure::new(Code::ProducerFatal, "the producer must not go on"));
         true
     }
+}
+
+/// For how long SIGSTOP stops a process: up to more than two leases, or about as long as a producer
+/// keeps a record, so that some of its records are given up and others are not.
+pub(super) fn stopped_for(random: &mut Random) -> Duration {
+    if random.one_in(2) {
+        return some_time(random, LEASE * 5 / 2);
+    }
+    LEASE * 7 / 20 + some_time(random, LEASE / 10)
 }

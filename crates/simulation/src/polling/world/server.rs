@@ -16,12 +16,14 @@ use crate::{
     polling::{
         plan::LEASE,
         process::{Asked, Call, Mishap, Statement, StatementAnswer},
-        shape::{self, KEYS, PARTITIONS, Poison},
+        shape::{self, PARTITIONS, Poison},
     },
 };
 
 /// The longest that a statement is carried out after its connection is gone.
 const LATE: Duration = Duration::from_secs(5);
+/// The most rows of one key that a transaction writes one after the other.
+const ROWS_MAX: u64 = 8;
 /// The most transactions that are open at a time.
 const OPEN_MAX: usize = 3;
 
@@ -44,10 +46,13 @@ impl PollingWorld {
             }
             _ => {
                 let table = self.random.index(self.plan.tables);
-                let key = self.random.below(KEYS);
-                let is_poisoned = self.plan.poison > 0 && self.random.one_in(self.plan.poison);
-                let poison = Poison::ALL[self.random.index(Poison::ALL.len())];
-                self.tables.write(transaction, table, key, is_poisoned.then_some(poison));
+                let key = self.random.below(self.plan.keys);
+                let rows = if self.random.one_in(10) { self.random.below(ROWS_MAX) } else { 0 };
+                for _ in 0..=rows {
+                    let is_poisoned = self.plan.poison > 0 && self.random.one_in(self.plan.poison);
+                    let poison = Poison::ALL[self.random.index(Poison::ALL.len())];
+                    self.tables.write(transaction, table, key, is_poisoned.then_some(poison));
+                }
             }
         }
     }

@@ -1,14 +1,14 @@
 //! What the product's shell does: it carries actions out, and gives answers to the core. It decides
 //! nothing.
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use relay::{
     Acks, Code, Failure, Moment, Now,
     polling::{PollAction, PollInput, Poller, Produced},
 };
 
-use super::{OrphanStatement, PollingWorld, some_time};
+use super::{OrphanStatement, PollingWorld, faults::stopped_for};
 use crate::{
     invariant::Invariant,
     polling::{
@@ -22,10 +22,8 @@ use crate::{
 
 /// How often a core may ask for something while no time passes and no row is read or marked.
 const REQUESTS_MAX: u32 = 200;
-/// A record is given up after this.
-const GIVE_UP_AFTER: std::time::Duration = std::time::Duration::from_secs(4);
 /// How long it takes to make a producer.
-const MAKING_A_PRODUCER: std::time::Duration = std::time::Duration::from_millis(20);
+const MAKING_A_PRODUCER: Duration = Duration::from_millis(20);
 
 impl PollingWorld {
     /// Starts a process.
@@ -91,7 +89,12 @@ impl PollingWorld {
         match action {
             PollAction::Describe(table) => self.ask(slot, Statement::Describe(table)),
             PollAction::Fetch(request) => self.ask(slot, Statement::Fetch(request)),
-            PollAction::Settle(request) => self.ask(slot, Statement::Settle(request)),
+            PollAction::Settle(request) => {
+                if let Some(length) = process.cut_off_at_marks.take() {
+                    self.cut_off(slot, length);
+                }
+                self.ask(slot, Statement::Settle(request));
+            }
             PollAction::Lease(request) => {
                 if process.lease.is_some() {
                     self.checker.report(Invariant::W6Rest, || "two lease requests".to_owned());
@@ -149,7 +152,7 @@ impl PollingWorld {
         let (number, queue) = (self.producers, self.plan.queue);
         let Some(process) = &mut self.slots[slot].process else { return };
         process.producer_at = None;
-        process.producer = Some(PolledProducer::new(number, process.number, queue, GIVE_UP_AFTER));
+        process.producer = Some(PolledProducer::new(number, process.number, queue));
         self.input(slot, PollInput::SinkReady);
     }
 
@@ -162,10 +165,9 @@ impl PollingWorld {
         let Some(producer) = &mut process.producer else { return Produced::AllForNow };
         producer.now = now.at;
         // The time at which the process goes on, if it is stopped amid the pass.
-        let most = LEASE * 5 / 2;
         let is_frozen = Rc::clone(&producer.is_frozen);
-        let frozen_for =
-            if producer.freeze_after.is_some() { some_time(&mut self.random, most) } else { most };
+        let is_to_freeze = producer.freeze_after.is_some();
+        let frozen_for = if is_to_freeze { stopped_for(&mut self.random) } else { Duration::ZERO };
         let later = Now { at: now.at + frozen_for, ..now };
         let clock = || if is_frozen.get() { later } else { now };
         let produced = process.core.produce(producer, clock);
