@@ -35,6 +35,7 @@ pub(super) struct Batch {
     /// Keys of which no further row of this batch is produced.
     stopped: HashSet<RowKey>,
     extent: Extent,
+    claim: Claim,
 }
 
 /// The circumstances in which a batch was asked for.
@@ -52,6 +53,15 @@ pub(super) enum Extent {
     Whole,
     /// Rows were left for a reason that is not their own: they are read again at once.
     CutShort,
+}
+
+/// Whether its rows are still this worker's to deliver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// As far as is known.
+    Held,
+    /// It was given up, since another worker has its shards, or since the lease has ended.
+    Lost,
 }
 
 /// A row of a batch.
@@ -107,6 +117,7 @@ impl Batch {
             producer,
             stopped: HashSet::new(),
             extent: Extent::Whole,
+            claim: Claim::Held,
         }
     }
 
@@ -159,19 +170,17 @@ impl Batch {
         self.next += 1;
     }
 
-    /// The record of this row was refused by a broker. Returns whether the row is of this batch.
-    pub(super) fn refused(
-        &mut self,
-        row: TransactionRef,
-        failure: Failure,
-        stops: KeyStops,
-    ) -> bool {
-        match self.place(row) {
-            Some(place) => {
-                self.fail_at(place, failure, stops);
-                true
-            }
-            None => false,
+    /// Whether the row is of this batch, and the producer was given no other record of it. The
+    /// record itself may have been produced, or the producer may not have taken it.
+    pub(super) fn is_alone(&self, row: TransactionRef) -> bool {
+        let row = self.place(row).and_then(|place| self.rows.get(place));
+        row.is_some_and(|row| self.produced == usize::from(row.fate == Fate::Sent))
+    }
+
+    /// The record of this row was refused, by a broker or by the producer.
+    pub(super) fn refused(&mut self, row: TransactionRef, failure: Failure, stops: KeyStops) {
+        if let Some(place) = self.place(row) {
+            self.fail_at(place, failure, stops);
         }
     }
 
@@ -202,6 +211,17 @@ impl Batch {
         self.next = self.rows.len();
     }
 
+    /// Nothing more is produced of it, since its rows are not this worker's any more.
+    pub(super) fn lose_claim(&mut self) {
+        self.stop();
+        self.claim = Claim::Lost;
+    }
+
+    /// Whether its rows are still this worker's.
+    pub(super) fn claim(&self) -> Claim {
+        self.claim
+    }
+
     /// Whether it came to its end.
     pub(super) fn extent(&self) -> Extent {
         self.extent
@@ -222,11 +242,6 @@ impl Batch {
     /// Whether rows are left to be offered.
     pub(super) fn has_next(&mut self) -> bool {
         self.next().is_some()
-    }
-
-    /// Records that were produced.
-    pub(super) fn produced(&self) -> usize {
-        self.produced
     }
 
     /// Records that are not acknowledged.

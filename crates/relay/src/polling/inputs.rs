@@ -175,11 +175,11 @@ impl Poller {
         let is_of_row = ErrorClass::of(failure.code).is_some();
         if let (Work::Producing(batch), Some(row), true) = (&mut self.work, row, is_of_row) {
             // A broker refuses a whole request, and the report names the first of its records. So
-            // only a row that was produced alone is known to be the one.
-            if batch.produced() == 1 {
+            // only a row that was offered alone is known to be the one.
+            if batch.is_alone(row) {
                 batch.refused(row, failure.clone(), stops);
-            } else {
-                self.one_by_one = batch.len();
+            } else if let Some(table) = self.tables.get_mut(batch.table.0) {
+                table.one_by_one = batch.len();
             }
         }
         if is_of_row {

@@ -91,8 +91,6 @@ pub struct Poller {
     /// The number of the next batch's first ticket.
     next_ticket: u64,
     brokers_unreachable: Option<Failure>,
-    /// How many rows are still to be produced one by one, since a broker refused one of several.
-    one_by_one: usize,
     /// Why PostgreSQL did not answer the last request.
     server: Option<Failure>,
     backoff: Backoff,
@@ -152,7 +150,6 @@ impl Poller {
             producer: SessionId::default(),
             next_ticket: 0,
             brokers_unreachable: None,
-            one_by_one: 0,
             server: None,
             backoff: Backoff::new(settings.seed),
             drain_by: None,

@@ -7,7 +7,7 @@ use super::{
     batch::{Asked, Batch},
     lease::Busy,
     protocol::{FetchRequest, PassedOver, PollAction, TableIndex, WaitsKept},
-    table::Description,
+    table::{Description, Table},
 };
 use crate::{
     clock::Moment,
@@ -67,7 +67,9 @@ impl Poller {
         batch.asked.at + self.settings.lease / 2
     }
 
-    /// Looks a topic up, unless that is under way or was refused a moment ago.
+    /// Looks a topic up, unless that is under way or was refused a moment ago. The first answer is
+    /// waited for amid the batch. Once the topic was refused, the next one may be long in coming,
+    /// and other tables have their turn meanwhile.
     pub(super) fn look_up(&mut self, table: TableIndex, topic: TopicId, at: Moment) {
         if let Some(table) = self.tables.get_mut(table.0) {
             table.awaited = Some(topic);
@@ -77,6 +79,19 @@ impl Poller {
         {
             self.actions.push_back(PollAction::LookUpTopic(topic, name.clone()));
         }
+        if let Work::Producing(batch) = &mut self.work
+            && self.topics.refusal(topic).is_some()
+        {
+            batch.stop();
+        }
+    }
+
+    /// When the rows of a table are to be read. If the topic that its next row waits for was
+    /// refused, they would come no further before it is looked up again.
+    fn reading_due_at(&self, table: &Table) -> Moment {
+        let refused = table.awaited.filter(|topic| self.topics.refusal(*topic).is_some());
+        let look_up_at = refused.and_then(|topic| self.topics.look_up_at(topic));
+        table.due_at().max(look_up_at.unwrap_or_default())
     }
 
     /// After the end of a lease nothing may be sent, and what is in flight may not be sent again:
@@ -120,9 +135,10 @@ impl Poller {
             && !goes_on
             && batch.has_next()
         {
-            batch.stop();
-            if !is_held {
-                self.totals.claims_lost += 1;
+            if is_held {
+                batch.stop();
+            } else {
+                batch.lose_claim();
             }
         }
     }
@@ -149,7 +165,7 @@ impl Poller {
             match table.description {
                 Description::Unknown(due) if due <= at => self.describe(index),
                 Description::Known(_, since) if since + DESCRIBED_FOR <= at => self.describe(index),
-                Description::Known(waits, _) if table.due_at() <= at => {
+                Description::Known(waits, _) if self.reading_due_at(table) <= at => {
                     self.fetch(index, waits, at);
                 }
                 Description::Known(..) | Description::Unknown(_) => {}
@@ -179,7 +195,7 @@ impl Poller {
         if table.failure.as_ref().is_some_and(|failure| failure.code == Code::HeldFull) {
             table.failure = None;
         }
-        let limit = if self.one_by_one > 0 { 1 } else { self.settings.batch };
+        let limit = if table.one_by_one > 0 { 1 } else { self.settings.batch };
         let passed_over = match (kept, self.settings.hold_keys) {
             (WaitsKept::InMemory, HoldKeys::Yes) => PassedOver::Keys(keys),
             (WaitsKept::InMemory, HoldKeys::No) => PassedOver::Rows(table.waits.ids(at)),
@@ -195,9 +211,9 @@ impl Poller {
     /// When a table is to be read or described after `at`. One that is due already waits for
     /// something else.
     fn next_reading(&self, at: Moment) -> Option<Moment> {
-        let due = |table: &super::Table| match table.description {
+        let due = |table: &Table| match table.description {
             Description::Unknown(due) => [due, due],
-            Description::Known(_, since) => [table.due_at(), since + DESCRIBED_FOR],
+            Description::Known(_, since) => [self.reading_due_at(table), since + DESCRIBED_FOR],
         };
         self.tables.iter().flat_map(due).filter(|moment| *moment > at).min()
     }

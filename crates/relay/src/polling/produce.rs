@@ -99,12 +99,7 @@ impl Poller {
             table.awaited = None;
         }
         match offer {
-            Offer::Produced => {
-                batch.sent(at);
-                if self.one_by_one > 0 {
-                    batch.stop();
-                }
-            }
+            Offer::Produced => batch.sent(at),
             Offer::PassedOver => batch.pass_over(),
             Offer::Failed(failure) => {
                 sink.unfit(failure.code);

@@ -2,7 +2,7 @@
 
 use super::{
     Poller, Work,
-    batch::{Batch, Extent, Fate},
+    batch::{Batch, Claim, Extent, Fate},
     protocol::{
         Claimed, FailedRow, PollAction, RowOutcome, SettleRequest, Settled, WaitsKept, Written,
     },
@@ -59,10 +59,13 @@ impl Poller {
         }
         // Once as many rows are done with as there were, the one that was refused is among them.
         let done = request.published.len() + request.failed.len();
-        self.one_by_one = self.one_by_one.saturating_sub(done);
+        table.one_by_one = table.one_by_one.saturating_sub(done);
+        // A batch that was given up may also come back without its marks, and counts once.
+        if batch.claim() == Claim::Lost || settled.written == Written::NotOurs {
+            self.totals.claims_lost += 1;
+        }
         if settled.written == Written::NotOurs {
             // Who has the keys now delivers these rows.
-            self.totals.claims_lost += 1;
             table.fetch_at = at;
             return;
         }

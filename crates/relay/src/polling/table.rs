@@ -26,6 +26,8 @@ pub(super) struct Table {
     /// Whether a NOTIFY has arrived since it was read last.
     news: News,
     pub(super) waits: Waits,
+    /// How many of its rows are still to be read one by one, since one of several was refused.
+    pub(super) one_by_one: usize,
     /// The topic that its next row waits for. It stays while the row is read again and again.
     pub(super) awaited: Option<TopicId>,
     /// Why none of its rows can be produced.
@@ -68,6 +70,7 @@ impl Table {
             read_at: Moment::default(),
             news: News::None,
             waits: Waits::default(),
+            one_by_one: 0,
             awaited: None,
             failure: None,
             totals: TableTotals::default(),

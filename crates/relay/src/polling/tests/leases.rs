@@ -163,6 +163,26 @@ fn a_batch_whose_shards_went_to_another_worker_is_given_up() {
 }
 
 #[test]
+fn a_batch_that_was_stopped_and_then_not_marked_counts_once_as_a_lost_claim() {
+    let mut world = World::new(settings());
+    world.insert(&[K; 2]);
+    world.table[1].topic = "u";
+    // Its first row is in flight, and the second one waits for its topic.
+    world.produce_first();
+    world.asked.clear();
+    world.held = (0..3).collect();
+    world.workers = 20;
+    world.pass(Duration::from_millis(3_400));
+    let Some(lease @ PollAction::Lease(_)) = world.take_asked() else { panic!("a renewal") };
+    world.answer(lease);
+    let acks = world.sink.ack_all();
+    world.input(PollInput::Acks(&acks));
+    let Some(PollAction::Settle(_)) = world.take_asked() else { panic!("marks") };
+    world.input(PollInput::Settled(Ok(Settled { written: Written::NotOurs, published: 0 })));
+    assert_eq!(world.core.report(world.now).claims_lost, 1);
+}
+
+#[test]
 fn when_another_worker_comes_shards_are_given_back_after_the_marks() {
     let mut world = World::new(settings());
     world.insert(&[K; 6]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     super::*,
-    world::{RowState, World, dead_letters, settings},
+    world::{RowState, World, dead_letters, settings, two_tables},
 };
 use crate::{
     failure::{Code, Failure},
@@ -183,6 +183,72 @@ fn a_row_is_blamed_only_when_it_was_produced_alone() {
         world.ack_all();
     }
     panic!("rows are produced one by one for ever: {:?}", world.asked);
+}
+
+/// Otherwise the count of rows that are read alone would be used up by rows of other tables.
+#[test]
+fn only_the_table_of_a_refused_record_is_read_one_by_one() {
+    let (refused, other) = (TableIndex(0), TableIndex(1));
+    let mut world = World::new(two_tables());
+    world.insert_into(refused, &[K, L, K, L]);
+    world.settle();
+    let lane = world.sink.waiting()[0];
+    let transaction = world.sink.fail(lane);
+    let failure = Failure::new(Code::RecordRefused, "the broker refuses one of the records");
+    world.input(PollInput::DeliveryFailed { transaction, failure });
+    world.insert_into(other, &[K; 8]);
+    world.pass(SECOND);
+    let mut limits = [Vec::new(), Vec::new()];
+    for _ in 0..100 {
+        let Some(action) = world.take_asked() else {
+            world.produce();
+            let acks = world.sink.ack_all();
+            world.input(PollInput::Acks(&acks));
+            continue;
+        };
+        if let PollAction::Fetch(request) = &action {
+            limits[request.table.0].push(request.limit);
+        }
+        world.answer(action);
+    }
+    assert_eq!(world.states(), [RowState::Published; 12]);
+    assert_eq!(limits[refused.0], [1, 1, 1, 1, 4], "as many as there were, and then no more");
+    assert_eq!(limits[other.0], [4, 4, 4]);
+}
+
+/// Its failure arrives although nothing was produced.
+#[test]
+fn a_record_that_the_producer_does_not_take_is_an_attempt_of_its_row() {
+    for (row, others) in [("0", ["1", "3"]), ("1", ["0", "2"])] {
+        let mut world = World::new(PollerSettings { on_error: dead_letters(), ..settings() });
+        world.insert(&[K, L, K, L]);
+        world.not_taken = Some(row);
+        world.run();
+        let attempts: Vec<u32> = world.table.iter().map(|row| row.attempts).collect();
+        assert_eq!(attempts, if row == "0" { [1, 0, 0, 0] } else { [0, 1, 0, 0] });
+        for id in others {
+            let place: usize = id.parse().unwrap();
+            assert_eq!(world.table[place].state, RowState::Published, "{id}");
+        }
+        world.not_taken = None;
+        world.pass(SECOND);
+        world.run();
+        assert_eq!(world.states(), [RowState::Published; 4]);
+    }
+}
+
+/// A producer may say of the second record what has befallen the first.
+#[test]
+fn a_row_whose_record_is_not_taken_is_not_blamed_while_another_is_in_flight() {
+    let mut world = World::new(settings());
+    world.insert(&[K, L]);
+    world.not_taken = Some("1");
+    world.produce_first();
+    assert!(!world.asked.is_empty(), "another producer is made");
+    world.not_taken = None;
+    world.run();
+    assert_eq!(world.states(), [RowState::Published; 2]);
+    assert_eq!(world.table[1].attempts, 0);
 }
 
 /// Whether the record of a row waits in a partition.

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::{
     super::{table::BETWEEN_NOTIFIED, *},
-    world::{RowState, World, settings},
+    world::{self, RowState, World, settings, two_tables},
 };
 use crate::{
     failure::{Code, Failure},
     protocol::ExitReason,
+    routing::record::TopicId,
 };
 
 const K: Option<&str> = Some("k");
@@ -164,6 +165,120 @@ fn a_topic_that_is_missing_is_waited_for() {
     }
     assert_eq!(world.states(), [RowState::Published]);
     assert_eq!(world.core.report(world.now).state, PollState::Polling);
+}
+
+const MISSING: TableIndex = TableIndex(0);
+const OTHER: TableIndex = TableIndex(1);
+
+fn batches(world: &World, table: TableIndex) -> u64 {
+    world.core.report(world.now).tables[table.0].batches
+}
+
+/// One table's only row has a topic that is missing, and this was found out. The other's only row is
+/// delivered.
+fn with_a_missing_topic() -> World {
+    let mut world = World::new(two_tables());
+    world.insert_into(MISSING, &[K]);
+    world.table[0].topic = "missing";
+    world.insert_into(OTHER, &[K]);
+    world.run();
+    world
+}
+
+#[test]
+fn a_topic_that_is_missing_holds_up_no_other_table() {
+    let mut world = with_a_missing_topic();
+    for _ in 0..10 {
+        world.insert_into(OTHER, &[K; 10]);
+        world.pass(BETWEEN_NOTIFIED);
+        world.input(PollInput::Notified(OTHER));
+        world.run();
+    }
+    assert_eq!(world.produced().len(), 101);
+    let report = world.core.report(world.now);
+    assert_eq!(report.tables[OTHER.0].published, 101);
+    assert_eq!(report.reason.unwrap().code, Code::TopicMissing);
+    assert_eq!(world.states()[0], RowState::Pending);
+}
+
+#[test]
+fn a_table_is_not_read_again_before_the_topic_that_it_waits_for_is_looked_up_again() {
+    let mut world = with_a_missing_topic();
+    assert_eq!(batches(&world, MISSING), 1);
+    world.pass(Duration::from_millis(999));
+    world.input(PollInput::Notified(MISSING));
+    world.run();
+    assert_eq!(batches(&world, MISSING), 1, "not even at a NOTIFY");
+    assert_eq!(world.core.deadline(world.now), Some(world.now + Duration::from_millis(1)));
+    world.pass(Duration::from_millis(1));
+    let topic = until_look_up(&mut world);
+    assert_eq!(batches(&world, MISSING), 2);
+    // While the answer is awaited, the other table has its turn.
+    world.insert_into(OTHER, &[K]);
+    world.pass(BETWEEN_NOTIFIED);
+    world.input(PollInput::Notified(OTHER));
+    world.run();
+    assert_eq!(world.produced(), ["1", "2"]);
+    let report = world.core.report(world.now);
+    assert_eq!(report.reason.unwrap().code, Code::TopicMissing);
+    assert_eq!(batches(&world, MISSING), 2);
+    world.input(PollInput::Topic(topic, Ok(world::topic_facts())));
+    world.run();
+    assert_eq!(world.produced(), ["1", "2", "0"]);
+    assert_eq!(world.states(), [RowState::Published; 3]);
+    assert_eq!(world.core.report(world.now).state, PollState::Polling);
+}
+
+/// Answers everything up to the next look-up of a topic, which it takes out.
+fn until_look_up(world: &mut World) -> TopicId {
+    for _ in 0..100 {
+        match world.take_asked() {
+            Some(PollAction::LookUpTopic(topic, _)) => return topic,
+            Some(action) => world.answer(action),
+            None => world.produce(),
+        }
+    }
+    panic!("no topic is looked up")
+}
+
+#[test]
+fn the_first_look_up_of_a_topic_is_waited_for_in_place() {
+    let mut world = World::new(settings());
+    world.claimed = Claimed::Yes;
+    world.insert(&[K; 2]);
+    let topic = until_look_up(&mut world);
+    world.pass(Duration::from_secs(1));
+    world.produce();
+    assert_eq!(world.asked, [], "its rows are not given back");
+    world.input(PollInput::Topic(topic, Ok(world::topic_facts())));
+    world.run();
+    assert_eq!(world.produced(), ["0", "1"]);
+    assert_eq!(batches(&world, TableIndex(0)), 2, "its two rows, and that there are no more");
+}
+
+#[test]
+fn what_comes_before_a_row_whose_topic_is_missing_is_marked_and_the_rest_given_back() {
+    let mut world = World::new(settings());
+    world.claimed = Claimed::Yes;
+    world.insert(&[K; 4]);
+    world.table[2].topic = "missing";
+    world.settle();
+    assert_eq!(world.produced(), ["0", "1"]);
+    let acks = world.sink.ack_all();
+    world.input(PollInput::Acks(&acks));
+    let Some(PollAction::Settle(request)) = world.take_asked() else { panic!("marks") };
+    assert_eq!(request.published, [world::id(0), world::id(1)]);
+    assert_eq!(
+        (request.released.clone(), request.failed.len()),
+        (vec![world::id(2), world::id(3)], 0)
+    );
+    world.answer(PollAction::Settle(request));
+    assert_eq!(world.asked, []);
+    // Somebody corrects the row.
+    world.table[2].topic = "t";
+    world.pass(Duration::from_secs(1));
+    world.run();
+    assert_eq!(world.produced(), ["0", "1", "2", "3"]);
 }
 
 #[test]

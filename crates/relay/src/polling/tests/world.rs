@@ -1,4 +1,4 @@
-//! A table, leases and a producer in memory, around one core.
+//! Tables, leases and a producer in memory, around one core.
 
 use std::{num::NonZeroI32, time::Duration};
 
@@ -9,8 +9,11 @@ use crate::{
     clock::{Moment, Now},
     failure::{Code, Failure},
     held::{ErrorPolicy, HoldKeys, OnError},
+    ports::{RecordSink, Refusal, RefusalReason},
+    progress::ticket::{Ticket, TransactionRef},
     protocol::ExitReason,
     routing::{
+        record::Record,
         table::{OutboxTable, Outboxes, TableName},
         topics::TopicFacts,
     },
@@ -29,10 +32,12 @@ const COLUMNS: [(&str, u32); 5] = [
     ("payload", TEXT),
 ];
 
-/// A row of the table.
+/// A row of a table.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
+    /// No two rows have the same, whatever their tables.
     pub(super) id: u32,
+    pub(super) table: TableIndex,
     pub(super) key: Option<&'static str>,
     pub(super) topic: &'static str,
     pub(super) state: RowState,
@@ -49,9 +54,14 @@ pub(super) enum RowState {
 pub(super) struct World {
     pub(super) core: Poller,
     pub(super) sink: MemorySink,
+    /// The record of this row is refused by the producer itself, and reaches no broker.
+    pub(super) not_taken: Option<&'static str>,
+    /// The rows of every table.
     pub(super) table: Vec<Row>,
+    tables: usize,
     pub(super) now: Moment,
     pub(super) waits: WaitsKept,
+    pub(super) claimed: Claimed,
     pub(super) held: ShardSet,
     pub(super) workers: u32,
     /// The lease request that was answered last.
@@ -62,9 +72,8 @@ pub(super) struct World {
 }
 
 pub(super) fn settings() -> PollerSettings {
-    let name = TableName { schema: "public".to_owned(), name: "outbox".to_owned() };
     PollerSettings {
-        outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(name)] },
+        outboxes: Outboxes { tables: vec![outbox(TableIndex(0))] },
         batch: 4,
         interval: Duration::from_secs(1),
         lease: Duration::from_secs(10),
@@ -78,6 +87,23 @@ pub(super) fn settings() -> PollerSettings {
     }
 }
 
+pub(super) fn two_tables() -> PollerSettings {
+    let tables = vec![outbox(TableIndex(0)), outbox(TableIndex(1))];
+    PollerSettings { outboxes: Outboxes { tables }, ..settings() }
+}
+
+fn outbox(table: TableIndex) -> OutboxTable {
+    OutboxTable::with_defaults(TableName { schema: "public".to_owned(), name: name_of(table) })
+}
+
+fn name_of(table: TableIndex) -> String {
+    format!("outbox_{}", table.0)
+}
+
+fn relation_of(table: TableIndex) -> u32 {
+    RELATION + u32::try_from(table.0).unwrap()
+}
+
 pub(super) fn dead_letters() -> ErrorPolicy {
     ErrorPolicy {
         bad_row: OnError::DeadLetter,
@@ -89,12 +115,16 @@ pub(super) fn dead_letters() -> ErrorPolicy {
 impl World {
     pub(super) fn new(settings: PollerSettings) -> Self {
         let now = Moment::default();
+        let tables = settings.outboxes.tables.len();
         Self {
             core: Poller::new(settings, now),
             sink: MemorySink::new(1_000),
+            not_taken: None,
             table: Vec::new(),
+            tables,
             now,
             waits: WaitsKept::InMemory,
+            claimed: Claimed::No,
             held: ShardSet::ALL,
             workers: 1,
             leases: RequestNumber::default(),
@@ -105,10 +135,15 @@ impl World {
 
     /// Pending rows with these keys, after those that are there.
     pub(super) fn insert(&mut self, keys: &[Option<&'static str>]) {
+        self.insert_into(TableIndex(0), keys);
+    }
+
+    /// The same, in this table.
+    pub(super) fn insert_into(&mut self, table: TableIndex, keys: &[Option<&'static str>]) {
         for key in keys {
             let id = u32::try_from(self.table.len()).unwrap();
-            let row = Row { id, key: *key, topic: "t", state: RowState::Pending, attempts: 0 };
-            self.table.push(row);
+            let (topic, state) = ("t", RowState::Pending);
+            self.table.push(Row { id, table, key: *key, topic, state, attempts: 0 });
         }
     }
 
@@ -155,8 +190,29 @@ impl World {
 
     pub(super) fn produce(&mut self) {
         let now = self.time();
-        while self.core.produce(&mut self.sink, || now) == Produced::More {}
+        let not_taken = self.not_taken;
+        let mut sink = Choosy { sink: &mut self.sink, not_taken, failed: None };
+        while self.core.produce(&mut sink, || now) == Produced::More {}
+        let failed = sink.failed;
         self.collect();
+        if let Some(row) = failed {
+            let failure = Failure::new(Code::RecordTooLarge, "the producer does not take it");
+            self.input(PollInput::DeliveryFailed { transaction: Some(row), failure });
+        }
+    }
+
+    /// Answers what is asked until the first record is produced, and nothing after that.
+    pub(super) fn produce_first(&mut self) {
+        for _ in 0..1_000 {
+            match self.take_asked() {
+                Some(action) => self.answer(action),
+                None => self.produce(),
+            }
+            if !self.produced().is_empty() {
+                return;
+            }
+        }
+        panic!("nothing is produced");
     }
 
     /// Everything in flight is acknowledged, and what follows is answered.
@@ -182,7 +238,8 @@ impl World {
     pub(super) fn answer(&mut self, action: PollAction) {
         match action {
             PollAction::Describe(table) => {
-                let messages = vec![wire::relation_message(RELATION, "outbox", &COLUMNS)];
+                let (relation, name) = (relation_of(table), name_of(table));
+                let messages = vec![wire::relation_message(relation, &name, &COLUMNS)];
                 let described = Described { messages, waits: self.waits };
                 self.input(PollInput::Described(table, Ok(described)));
             }
@@ -190,14 +247,14 @@ impl World {
                 let held = self.held.iter().take(usize::try_from(wanted[0]).unwrap()).collect();
                 self.leases = self.leases.next();
                 self.input(PollInput::Leased(Ok(Leases {
-                    held: vec![held],
+                    held: vec![held; self.tables],
                     workers: self.workers,
                     share: Share::Equal,
                     request: self.leases,
                 })));
             }
             PollAction::Lease(LeaseRequest::Release) => {
-                let held = vec![ShardSet::NONE];
+                let held = vec![ShardSet::NONE; self.tables];
                 self.leases = self.leases.next();
                 let request = self.leases;
                 let leases = Leases { held, workers: 0, share: Share::Equal, request };
@@ -217,12 +274,10 @@ impl World {
                 self.input(PollInput::SinkReady);
             }
             PollAction::LookUpTopic(id, name) => {
-                let facts =
-                    TopicFacts { partitions: NonZeroI32::new(3).unwrap(), max_message_bytes: None };
                 let answer = if name.as_str().ends_with("missing") {
                     Err(Failure::new(Code::TopicMissing, "no such topic"))
                 } else {
-                    Ok(facts)
+                    Ok(topic_facts())
                 };
                 self.input(PollInput::Topic(id, answer));
             }
@@ -231,7 +286,8 @@ impl World {
     }
 
     pub(super) fn read(&self, request: &FetchRequest) -> Fetched {
-        let pending = self.table.iter().filter(|row| row.state == RowState::Pending);
+        let of_table = self.table.iter().filter(|row| row.table == request.table);
+        let pending = of_table.filter(|row| row.state == RowState::Pending);
         let wanted = pending
             .filter(|row| !request.passed_over.contains(&id(row.id), &row.key.map(Into::into)));
         let rows: Vec<PendingRow> = wanted
@@ -245,7 +301,7 @@ impl World {
             })
             .collect();
         let more = if rows.len() == request.limit { More::Maybe } else { More::No };
-        Fetched { rows, more, claimed: Claimed::No }
+        Fetched { rows, more, claimed: self.claimed }
     }
 
     pub(super) fn write(&mut self, request: &SettleRequest) -> Settled {
@@ -282,6 +338,31 @@ impl World {
     }
 }
 
+/// The producer, which does not take the record of one row, and nothing after it.
+struct Choosy<'a> {
+    sink: &'a mut MemorySink,
+    not_taken: Option<&'static str>,
+    failed: Option<TransactionRef>,
+}
+
+impl RecordSink for Choosy<'_> {
+    fn produce(&mut self, record: &Record<'_>, ticket: Ticket) -> Result<(), Refusal> {
+        let id = record.headers.iter().find(|header| header.name == "id");
+        let id = id.and_then(|header| header.value);
+        if self.failed.is_none() && self.not_taken.is_some_and(|row| id == Some(row.as_bytes())) {
+            self.failed = Some(ticket.transaction());
+        }
+        match self.failed {
+            Some(_) => Err(Refusal { ticket, reason: RefusalReason::Closed }),
+            None => self.sink.produce(record, ticket),
+        }
+    }
+}
+
+pub(super) fn topic_facts() -> TopicFacts {
+    TopicFacts { partitions: NonZeroI32::new(3).unwrap(), max_message_bytes: None }
+}
+
 pub(super) fn id(id: u32) -> RowId {
     RowId([Box::from(id.to_string())].into())
 }
@@ -290,7 +371,7 @@ fn insert(row: &Row) -> Vec<u8> {
     let id = row.id.to_string();
     let key = row.key.map_or(Value::Null, Value::Text);
     wire::insert_message(
-        RELATION,
+        relation_of(row.table),
         &[Value::Text(&id), Value::Text(row.topic), key, Value::Text("made"), Value::Text("{}")],
     )
 }
