@@ -7,15 +7,16 @@
 
 mod caller;
 mod clock;
+mod failures;
 mod kafka;
 
 use std::time::Duration;
 
 use relay::{
-    ExitReason, Failure,
+    ExitReason, Failure, TableName,
     polling::{
-        Described, FetchRequest, Fetched, LeaseRequest, Leases, PollAction, PollInput, Poller,
-        Produced, SettleRequest, Settled, TableIndex,
+        Described, FailedRow, FetchRequest, Fetched, LeaseRequest, Leases, PollAction, PollInput,
+        Poller, Produced, SettleRequest, Settled, TableIndex, Written,
     },
 };
 use tokio::{
@@ -65,6 +66,8 @@ pub(crate) struct WorkerParts<C: Connect> {
 /// See the module's header.
 pub(crate) struct Worker<C: Connect> {
     poller: Poller,
+    /// In the order of the configuration.
+    tables: Vec<TableName>,
     clock: LeaseClock,
     database: Caller<Database<C>, Answer>,
     leases: Caller<LeaseTable<C>, Result<Leases, Failure>>,
@@ -92,12 +95,15 @@ enum Request {
 enum Answer {
     Described(TableIndex, Result<Described, Failure>),
     Fetched(Result<Fetched, Failure>),
-    Settled(Result<Settled, Failure>),
+    /// With the rows that could not be delivered.
+    Settled(TableIndex, Vec<FailedRow>, Result<Settled, Failure>),
 }
 
 /// What the task waits for.
 enum Event {
-    /// Acknowledgements, or a deadline.
+    /// Acknowledgements, or rows that were left.
+    Ready,
+    /// A deadline.
     Due,
     Kafka(Done),
     Database(Answer),
@@ -109,7 +115,9 @@ enum Event {
 impl<C: Connect + Send + Sync + 'static> Worker<C> {
     /// Takes the parts; nothing is started before [`Worker::run`].
     pub(crate) fn new(parts: WorkerParts<C>) -> Self {
+        let report = parts.poller.report(parts.clock.now().at);
         Self {
+            tables: report.tables.into_iter().map(|table| table.name).collect(),
             poller: parts.poller,
             clock: parts.clock,
             database: Caller::Idle(parts.database),
@@ -191,7 +199,7 @@ impl<C: Connect + Send + Sync + 'static> Worker<C> {
         tokio::select! {
             biased;
             // 1. Acknowledgements, and what Kafka was asked.
-            event = producer.acks_or_job() => event.map_or(Event::Due, Event::Kafka),
+            event = producer.acks_or_job() => event.map_or(Event::Ready, Event::Kafka),
             // 2. The request to stop.
             _ = shutdown.wait_for(|running| *running == Running::Stopping), if runs => Event::Shutdown,
             // 3. Leases, without which nothing may be produced.
@@ -199,7 +207,7 @@ impl<C: Connect + Send + Sync + 'static> Worker<C> {
             // 4. Rows and marks.
             answer = database.answer() => Event::Database(answer),
             // 5. Rows that the last pass has left.
-            () = std::future::ready(()), if has_rows => Event::Due,
+            () = std::future::ready(()), if has_rows => Event::Ready,
             // 6. News of rows.
             table = notified(listener) => Event::Notified(table),
             // 7. Deadlines.
@@ -209,13 +217,22 @@ impl<C: Connect + Send + Sync + 'static> Worker<C> {
 
     fn apply(&mut self, event: Event) {
         match event {
-            Event::Due => {}
+            Event::Ready => {}
+            // Also while there is no producer: leases are renewed, and marks are written.
+            Event::Due => self.input(PollInput::Tick),
             Event::Kafka(done) => self.producer.finished(done, &mut self.poller, &self.clock),
             Event::Database(Answer::Described(table, answer)) => {
                 self.input(PollInput::Described(table, answer));
             }
             Event::Database(Answer::Fetched(answer)) => self.input(PollInput::Fetched(answer)),
-            Event::Database(Answer::Settled(answer)) => self.input(PollInput::Settled(answer)),
+            Event::Database(Answer::Settled(table, failed, answer)) => {
+                if let (Ok(Settled { written: Written::Yes, .. }), Some(table)) =
+                    (&answer, self.tables.get(table.0))
+                {
+                    failures::announce(table, &failed);
+                }
+                self.input(PollInput::Settled(answer));
+            }
             Event::Leased(answer) => self.input(PollInput::Leased(answer)),
             Event::Notified(table) => self.input(PollInput::Notified(table)),
             Event::Shutdown => {
@@ -260,7 +277,10 @@ async fn answer<C: Connect>(database: &mut Database<C>, request: Request) -> Ans
             Answer::Described(table, within(database.describe(table)).await)
         }
         Request::Fetch(request) => Answer::Fetched(within(database.fetch(&request)).await),
-        Request::Settle(request) => Answer::Settled(within(database.settle(&request)).await),
+        Request::Settle(request) => {
+            let answer = within(database.settle(&request)).await;
+            Answer::Settled(request.table, request.failed, answer)
+        }
     }
 }
 
