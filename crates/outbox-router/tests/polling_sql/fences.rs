@@ -118,6 +118,30 @@ async fn worker_id(fixture: &Fixture) -> Uuid {
     fixture.value(holder).await.parse().unwrap()
 }
 
+/// The table does not say whose a claim is: it may be that of the worker that has the shards now.
+#[tokio::test]
+async fn a_claim_of_nobody_in_particular_is_given_up_only_with_its_shard() {
+    let marks = ", status text not null default 'PENDING', processing_at timestamptz";
+    let fixture = Fixture::new(&default_table(marks)).await;
+    fixture.run("insert into outbox (aggregate_id) values ('k')").await;
+    let mut worker = fixture.worker(polling()).await;
+    assert_eq!(all(&fixture, worker.id, SHORT).await, 64);
+    let released: Vec<_> = worker.fetch(10).await.rows.into_iter().map(|row| row.id).collect();
+    assert_eq!(released.len(), 1);
+    let request =
+        SettleRequest { released, shards: ShardSet::ALL, as_of: RequestNumber(1), ..nothing() };
+    let state = "select status from outbox";
+    tokio::time::sleep(SHORT).await;
+    assert_eq!(all(&fixture, Uuid::new_v4(), SHORT).await, 64, "its lease has ended");
+    worker.database.settle(&request).await.unwrap();
+    assert_eq!(fixture.value(state).await, "PROCESSING");
+    tokio::time::sleep(SHORT).await;
+    assert_eq!(all(&fixture, worker.id, SHORT).await, 64);
+    let again = SettleRequest { as_of: RequestNumber(9), ..request };
+    worker.database.settle(&again).await.unwrap();
+    assert_eq!(fixture.value(state).await, "PENDING");
+}
+
 /// A person gives a row the key that it lacked, while it counts as failed: by its new key it may be
 /// another worker's, who delivers it.
 #[tokio::test]

@@ -44,9 +44,17 @@ pub(crate) struct Fixture {
 impl Fixture {
     /// A server with a table, and what `setup` makes for it but its indexes.
     pub(crate) async fn new(table: &str) -> Self {
+        Self::with_settings(&[], table).await
+    }
+
+    /// The same, with settings of the server.
+    pub(crate) async fn with_settings(settings: &[(&str, &str)], table: &str) -> Self {
         let version = std::env::var("OUTBOX_PG_VERSION").unwrap_or_else(|_| "15".to_owned());
         let options = PostgresOptions::version(version.parse().unwrap());
-        let server = PostgresServer::start(options.set("max_connections", "120")).await.unwrap();
+        let options = options.set("max_connections", "120");
+        let options =
+            settings.iter().fold(options, |options, (name, value)| options.set(name, value));
+        let server = PostgresServer::start(options).await.unwrap();
         let fixture = Self { server };
         fixture.run(&format!("create role {ROUTER} login; {table}")).await;
         fixture.grant(Deletes::No).await;

@@ -14,7 +14,9 @@ const PENDING: u32 = 5_000;
 
 /// A table of a million published rows, and some pending.
 async fn million(more: &str, published: &str) -> Fixture {
-    let fixture = Fixture::new(&default_table(more)).await;
+    let explain =
+        [("session_preload_libraries", "auto_explain"), ("auto_explain.log_min_duration", "0")];
+    let fixture = Fixture::with_settings(&explain, &default_table(more)).await;
     fixture
         .run(&format!(
             "set synchronous_commit = off; \
@@ -43,9 +45,32 @@ async fn read(fixture: &Fixture) -> (u64, u64) {
     (scans.parse().unwrap(), rows.parse().unwrap())
 }
 
+/// The plans of all statements that were run since, as EXPLAIN shows them, from the server's log.
+struct Plans {
+    from: usize,
+}
+
+impl Plans {
+    fn since_now(fixture: &Fixture) -> Self {
+        Self { from: std::fs::read_to_string(fixture.server.log()).unwrap().len() }
+    }
+
+    /// None of them reads the whole table, and so many use an index that `setup` has made.
+    fn use_indexes(&self, fixture: &Fixture, at_least: usize) {
+        let log = std::fs::read_to_string(fixture.server.log()).unwrap();
+        let plans = &log[self.from..];
+        let scan = plans.find("Seq Scan on outbox");
+        let around = scan.map(|at| &plans[at.saturating_sub(3_000)..(at + 500).min(plans.len())]);
+        assert_eq!(around, None, "the table is read as a whole");
+        let found = plans.matches("using outbox_router_").count()
+            + plans.matches("Bitmap Index Scan on outbox_router_").count();
+        assert!(found >= at_least, "{found} of {at_least} plans in\n{plans}");
+    }
+}
+
 /// Reads and marks all pending rows but those of failures, and counts what that reads.
 async fn drain(fixture: &Fixture, mut worker: Worker) {
-    let before = read(fixture).await;
+    let (before, plans) = (read(fixture).await, Plans::since_now(fixture));
     let (mut published, mut rounds) = (0, 0);
     loop {
         let half: ShardSet = if rounds < 3 { (0..32).collect() } else { ShardSet::ALL };
@@ -65,8 +90,11 @@ async fn drain(fixture: &Fixture, mut worker: Worker) {
             break;
         }
     }
+    worker.database.survey(TABLE).await.unwrap();
     drop(worker);
     let after = read(fixture).await;
+    // At least one of each reading, and those of the survey.
+    plans.use_indexes(fixture, rounds + 1);
     assert!(published > 4_000, "{published}");
     assert_eq!(after.0 - before.0, 0, "the table was scanned");
     // A row is met once or twice when it is read, once when it is locked, once when it is marked,

@@ -7,6 +7,8 @@ use outbox_router::{
     shell::Endpoint,
 };
 
+use relay::polling::TableIndex;
+
 use crate::fixture::{Fixture, TABLE, default_table, name};
 
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -25,21 +27,46 @@ async fn an_insert_is_heard_of_also_on_a_connection_that_is_made_again() {
     };
     let mut listener = Listener::new(endpoint, vec![name()]);
     for round in 0..2 {
-        let heard = async {
-            loop {
-                // Not awaited to the end, it loses nothing.
-                if let Ok(table) =
-                    tokio::time::timeout(Duration::from_millis(50), listener.next()).await
-                {
-                    break table;
-                }
-                // What is inserted before somebody listens is not heard of.
-                fixture.run("insert into outbox (aggregate_id) values ('a')").await;
-            }
-        };
-        assert_eq!(tokio::time::timeout(DEADLINE, heard).await.unwrap(), TABLE, "{round}");
+        assert_eq!(heard(&fixture, &mut listener).await, TABLE, "{round}");
         let end = "select pg_terminate_backend(pid) from pg_stat_activity \
                    where application_name = 'listener'";
         fixture.run(end).await;
     }
+}
+
+/// Its channel has the number of the table, which is another one then.
+#[tokio::test]
+async fn a_table_that_is_made_anew_is_heard_of() {
+    let table = default_table(", published_at timestamptz");
+    let fixture = Fixture::new(&table).await;
+    let endpoint = Endpoint {
+        conninfo: fixture.connector().conninfo(),
+        application_name: "listener".to_owned(),
+    };
+    let quiet = Duration::from_millis(500);
+    let mut listener = Listener::made_again_after(quiet, endpoint, vec![name()]);
+    for round in 0..2 {
+        fixture.run(&format!("drop table outbox; {table}")).await;
+        for statement in setup::notify_statements(&name()) {
+            fixture.run(&statement.sql).await;
+        }
+        assert_eq!(heard(&fixture, &mut listener).await, TABLE, "{round}");
+    }
+}
+
+/// Inserts rows until one of them is heard of.
+async fn heard(fixture: &Fixture, listener: &mut Listener) -> TableIndex {
+    let heard = async {
+        loop {
+            // Not awaited to the end, it loses nothing.
+            if let Ok(table) =
+                tokio::time::timeout(Duration::from_millis(50), listener.next()).await
+            {
+                break table;
+            }
+            // What is inserted before somebody listens is not heard of.
+            fixture.run("insert into outbox (aggregate_id) values ('a')").await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, heard).await.unwrap()
 }

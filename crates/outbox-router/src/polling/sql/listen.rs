@@ -10,6 +10,7 @@ use std::{
 };
 
 use relay::{Failure, TableName, polling::TableIndex};
+use tokio::time::{Instant, sleep};
 use tokio_postgres::{AsyncMessage, Client};
 
 use super::{oids::oids, setup::channel};
@@ -21,6 +22,10 @@ use crate::{
 /// The wait before another attempt to connect.
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// A connection on which nothing was heard for so long is made again: a table may have been dropped
+/// and made anew, and a connection may be dead that no end says so of.
+const QUIET: Duration = Duration::from_secs(300);
+
 /// How long connecting may take, with the statements.
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 
@@ -28,7 +33,16 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 pub struct Listener {
     endpoint: Endpoint,
     tables: Vec<TableName>,
+    quiet: Duration,
     state: State,
+    hears: Hears,
+}
+
+/// Whether it was said that nothing is heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hears {
+    Yes,
+    No,
 }
 
 enum State {
@@ -43,13 +57,33 @@ struct Listening {
     _client: Client,
     connection: Box<SqlConnection>,
     tables: HashMap<String, TableIndex>,
+    /// How long it may be quiet.
+    quiet: Duration,
+    /// When it has been quiet for so long.
+    until: Pin<Box<tokio::time::Sleep>>,
+}
+
+/// What a connection says.
+enum Heard {
+    Rows(TableIndex),
+    Nothing,
+    End,
 }
 
 impl Listener {
     /// Opens no connection yet.
     pub fn new(endpoint: Endpoint, tables: Vec<TableName>) -> Self {
-        let state = State::Connecting(connect(endpoint.clone(), tables.clone()));
-        Self { endpoint, tables, state }
+        Self::made_again_after(QUIET, endpoint, tables)
+    }
+
+    /// With another time after which a connection on which nothing was heard is made again.
+    pub fn made_again_after(quiet: Duration, endpoint: Endpoint, tables: Vec<TableName>) -> Self {
+        let state = State::Connecting(connect(quiet, endpoint.clone(), tables.clone()));
+        Self { endpoint, tables, quiet, state, hears: Hears::Yes }
+    }
+
+    fn connect(&self) -> State {
+        State::Connecting(connect(self.quiet, self.endpoint.clone(), self.tables.clone()))
     }
 
     /// The next table that has new rows. It never fails: without a connection it waits for one.
@@ -62,19 +96,31 @@ impl Listener {
         loop {
             self.state = match &mut self.state {
                 State::Connecting(connecting) => match ready!(connecting.as_mut().poll(context)) {
-                    Ok(listening) => State::Listening(listening),
+                    Ok(listening) => {
+                        if std::mem::replace(&mut self.hears, Hears::Yes) == Hears::No {
+                            tracing::info!("NOTIFY is heard again");
+                        }
+                        State::Listening(listening)
+                    }
                     Err(failure) => {
-                        tracing::debug!(code = %failure.code, "cannot listen: {failure:#}");
+                        if std::mem::replace(&mut self.hears, Hears::No) == Hears::Yes {
+                            tracing::warn!(
+                                code = %failure.code,
+                                "no NOTIFY is heard, so tables are read once an interval: \
+                                 {failure:#}"
+                            );
+                        }
                         pause()
                     }
                 },
                 State::Listening(listening) => match ready!(listening.poll_next(context)) {
-                    Some(table) => return Poll::Ready(table),
-                    None => pause(),
+                    Heard::Rows(table) => return Poll::Ready(table),
+                    Heard::End => pause(),
+                    Heard::Nothing => self.connect(),
                 },
                 State::Pausing(pause) => {
                     ready!(pause.as_mut().poll(context));
-                    State::Connecting(connect(self.endpoint.clone(), self.tables.clone()))
+                    self.connect()
                 }
             };
         }
@@ -82,36 +128,38 @@ impl Listener {
 }
 
 impl Listening {
-    /// The table of the next notification; `None` when the connection has ended.
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<TableIndex>> {
-        loop {
-            match ready!(self.connection.poll_message(context)) {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
+        while let Poll::Ready(message) = self.connection.poll_message(context) {
+            match message {
                 Some(Ok(AsyncMessage::Notification(notification))) => {
+                    self.until.as_mut().reset(Instant::now() + self.quiet);
                     if let Some(table) = self.tables.get(notification.channel()) {
-                        return Poll::Ready(Some(*table));
+                        return Poll::Ready(Heard::Rows(*table));
                     }
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => {
                     tracing::debug!(%error, "the connection that listens ended");
-                    return Poll::Ready(None);
+                    return Poll::Ready(Heard::End);
                 }
-                None => return Poll::Ready(None),
+                None => return Poll::Ready(Heard::End),
             }
         }
+        self.until.as_mut().poll(context).map(|()| Heard::Nothing)
     }
 }
 
 fn pause() -> State {
-    State::Pausing(Box::pin(tokio::time::sleep(PAUSE)))
+    State::Pausing(Box::pin(sleep(PAUSE)))
 }
 
 fn connect(
+    quiet: Duration,
     endpoint: Endpoint,
     tables: Vec<TableName>,
 ) -> Pin<Box<dyn Future<Output = Result<Listening, Failure>> + Send>> {
     Box::pin(async move {
-        let connecting = tokio::time::timeout(CONNECT_LIMIT, open(&endpoint, &tables)).await;
+        let connecting = tokio::time::timeout(CONNECT_LIMIT, open(quiet, &endpoint, &tables)).await;
         connecting.unwrap_or_else(|_| {
             let what = "PostgreSQL did not answer the connection that listens";
             Err(Failure::new(relay::Code::ServerUnreachable, what))
@@ -119,7 +167,11 @@ fn connect(
     })
 }
 
-async fn open(endpoint: &Endpoint, tables: &[TableName]) -> Result<Listening, Failure> {
+async fn open(
+    quiet: Duration,
+    endpoint: &Endpoint,
+    tables: &[TableName],
+) -> Result<Listening, Failure> {
     let (client, connection) = connect_sql(&endpoint.conninfo, &endpoint.application_name)
         .await
         .map_err(connect_failure)?;
@@ -152,5 +204,6 @@ async fn open(endpoint: &Endpoint, tables: &[TableName]) -> Result<Listening, Fa
     })
     .await?;
     drop(listen);
-    Ok(Listening { _client: client, connection, tables: channels })
+    let until = Box::pin(sleep(quiet));
+    Ok(Listening { _client: client, connection, tables: channels, quiet, until })
 }

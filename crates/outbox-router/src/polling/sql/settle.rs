@@ -122,7 +122,12 @@ impl SettleText {
             failures.into_iter().chain(self.abandoned.sql(&abandoned, |rows| self.failed(rows)));
         statements.extend(failures.map(|failure| failure + &is_ours));
         statements.iter_mut().for_each(|statement| *statement += &format!(" and {held}"));
-        statements.extend(self.released.sql(&request.released, ids));
+        let released = self.released.sql(&request.released, ids);
+        statements.extend(released.map(|statement| match table.marks.claim.by {
+            Some(_) => statement,
+            // The claim could be that of the worker that has the shard now.
+            None => format!("{statement} and {held}"),
+        }));
         if statements.is_empty() {
             return Ok(None);
         }
