@@ -74,18 +74,21 @@ async fn switched(fixture: &Fixture, to: &str) -> String {
     said
 }
 
-/// Starts the command, and kills it when it says this, or when it ends before.
+/// Starts the command, and kills it when it says this.
 async fn killed_when(fixture: &Fixture, to: &str, what: &str) {
     let mut line = line(fixture, to);
     line.push("--yes".to_owned());
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     let mut run = fixture.router.start_command(&line).unwrap();
     let mut said = BufReader::new(run.stdout.take().unwrap()).lines();
+    let mut is_said = false;
     while let Some(line) = said.next_line().await.unwrap() {
         if line.contains(what) {
+            is_said = true;
             break;
         }
     }
+    assert!(is_said, "it has never said {what}");
     run.kill().await.unwrap();
 }
 
@@ -159,7 +162,7 @@ async fn each_row_comes_once(begun: (Fixture, Configurations), load: Load) -> St
     wait_committed(&running, 200).await.unwrap();
     configure(&mut fixture, &configurations.polling);
     let said = switched(&fixture, "polling").await;
-    assert!(said.contains("postgres.source = \"polling\""), "{said}");
+    assert!(said.contains("start outbox-router run again"), "{said}");
     assert!(fixture.postgres.slot(SLOT).await.unwrap().is_none());
     fixture.router.start_again().unwrap();
     wait_polling(&mut fixture.router).await;
@@ -261,6 +264,40 @@ async fn a_switch_that_is_given_up_leaves_the_tables_to_the_workers() {
     wait_published(&fixture).await;
     let result = fixture.check().await.unwrap().clean().unwrap();
     assert!(result.duplicates <= BATCH, "{result}");
+}
+
+/// The witness shows that the slot is theirs, although no switch was ever typed: what the stream has
+/// delivered is marked, and not sent again.
+#[tokio::test]
+async fn tables_that_were_streamed_from_the_beginning_are_polled() {
+    let mut fixture = Fixture::builder().start().await.unwrap();
+    fixture.late_replays = LateReplays::Allowed;
+    fixture.session().await.unwrap().batch_execute(COLUMNS).await.unwrap();
+    let running = fixture.load(load());
+    wait_committed(&running, 300).await.unwrap();
+    stop(&mut fixture.router).await;
+    // Its slot was made without `setup`, which writes where the pipeline begins.
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let accept = ["accept", "--yes", "--admin-url", &url];
+    let accepted = fixture.router.command(&accept).await.unwrap();
+    assert!(accepted.status.success(), "{}", String::from_utf8_lossy(&accepted.stderr));
+    wait_committed(&running, 100).await.unwrap();
+    fixture
+        .config
+        .set("postgres.source", "polling")
+        .set("polling.batch", BATCH)
+        .set_outbox("order_by", vec!["n"]);
+    fixture.rewrite_config().unwrap();
+    let said = switched(&fixture, "polling").await;
+    assert!(said.contains("are marked as delivered"), "{said}");
+    set_up(&fixture, &[]).await.unwrap();
+    fixture.router.start_again().unwrap();
+    wait_polling(&mut fixture.router).await;
+    wait_committed(&running, 100).await.unwrap();
+    fixture.note(running.stop().await.unwrap());
+    wait_published(&fixture).await;
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    assert_eq!(result.duplicates, 0, "{result}");
 }
 
 /// A slot that the switch has not made begins anywhere.

@@ -189,6 +189,30 @@ async fn a_requeued_row_is_as_if_it_had_never_been_tried() {
     assert!(none.err.contains("no row that is given up is selected"), "{none:?}");
 }
 
+/// The stream does not send a row that is pending again, and `switch polling` would mark it.
+#[tokio::test]
+async fn rows_of_a_table_that_is_streamed_are_not_requeued() {
+    let polled = Polled::new(STATES, "");
+    polled.server.sql(
+        "create schema outbox_router; \
+         create table outbox_router.switch (relation oid primary key, state text not null, \
+           \"by\" text not null, since timestamptz not null default now()); \
+         insert into outbox_router.switch values ('outbox'::regclass, 'stream', 'Ann')",
+    );
+    let requeue = "dead-letters requeue --id 1 --yes";
+    for state in ["sent", "stream", "marked"] {
+        polled.server.sql(&format!("update outbox_router.switch set state = '{state}'"));
+        let refused = polled.type_line(requeue, "").await;
+        assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+        let said = &refused.err;
+        assert!(said.contains("P043") && said.contains("to the stream by Ann"), "{refused:?}");
+    }
+    assert_eq!(polled.states(), UNTOUCHED);
+    // A switch that was refused because of the row looks again.
+    polled.server.sql("update outbox_router.switch set state = 'closing'");
+    assert_eq!(polled.type_line(requeue, "").await.exit, Exit::Done);
+}
+
 #[tokio::test]
 async fn a_dropped_row_counts_as_published_and_says_who_has_dropped_it() {
     let polled = Polled::new(STATES, "");

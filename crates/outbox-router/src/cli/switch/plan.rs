@@ -97,10 +97,31 @@ impl Found<'_> {
                 Err(self.without_slot())
             }
             (Some(SwitchState::Marked), Presence::Missing) => Ok(ToPolling::CleanUp),
-            // Set up for the stream from the beginning.
-            (None, Presence::There) if configured == Configured::Stream => Ok(ToPolling::Mark),
+            // Set up for the stream from the beginning, as the configuration or the witness says.
+            (None, Presence::There)
+                if configured == Configured::Stream || self.witness == Presence::There =>
+            {
+                Ok(ToPolling::Mark)
+            }
             // The workers of such tables mark what is delivered; a slot is none of theirs.
             (None, Presence::There | Presence::Missing) => Ok(ToPolling::Nothing),
+        }
+    }
+
+    /// What is left of a stream of tables that are polled, and what a person should think of.
+    pub(super) fn left_of_a_stream(&self) -> Option<String> {
+        let Self { name, .. } = self;
+        match (self.slot, self.witness) {
+            (Presence::There, Presence::Missing) => Some(format!(
+                "there is a slot {name}, and no witness of it; if a router has delivered rows of \
+                 these tables from it, type this command with postgres.source = \"stream\""
+            )),
+            (Presence::Missing, Presence::There) => Some(format!(
+                "there is a witness of a stream, and its slot {name} is gone; rows that the stream \
+                 has delivered are pending by their columns, and a worker sends them again unless \
+                 they are marked by SQL"
+            )),
+            (Presence::Missing, Presence::Missing) | (Presence::There, Presence::There) => None,
         }
     }
 
@@ -113,8 +134,8 @@ impl Found<'_> {
     fn without_slot(&self) -> Failure {
         let Self { name, .. } = self;
         let what = format!(
-            "the tables were handed to the stream, and its slot {name} is gone: nothing shows \
-             which rows it has delivered"
+            "the tables were streamed, and the slot {name} is gone: nothing shows which rows it \
+             has delivered"
         );
         Failure::of(Case::SwitchWithoutSlot, what).naming(Name::Slot, *name)
     }
@@ -182,8 +203,16 @@ mod tests {
     /// Their pending rows are not delivered.
     #[test]
     fn tables_that_are_polled_are_not_marked_because_of_a_slot_that_is_left() {
-        let found = found(None, There, There);
+        let found = found(None, There, Missing);
         assert_eq!(found.to_polling(Configured::Polling), Ok(ToPolling::Nothing));
         assert_eq!(found.to_polling(Configured::Stream), Ok(ToPolling::Mark));
+    }
+
+    /// The configuration says already that they are polled, and no switch has ever been typed.
+    #[test]
+    fn tables_that_were_streamed_from_the_beginning_are_known_by_their_witness() {
+        let found = found(None, There, There);
+        assert_eq!(found.to_polling(Configured::Polling), Ok(ToPolling::Mark));
+        assert_eq!(found.left_of_a_stream(), None);
     }
 }

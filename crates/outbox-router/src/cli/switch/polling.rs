@@ -17,8 +17,10 @@ use crate::{
         sql,
         witness::{self, Records},
     },
+    codes::ADMIN,
     config::SourceKind,
     polling::sql::switch::SwitchState,
+    postgres::quote_identifier,
     shell::SlotHolder,
 };
 
@@ -39,9 +41,13 @@ impl Switching<'_> {
             SourceKind::Stream => Configured::Stream,
             SourceKind::Polling => Configured::Polling,
         };
-        let todo = self.found().await?.to_polling(configured)?;
+        let found = self.found().await?;
+        let todo = found.to_polling(configured)?;
         if todo == ToPolling::Nothing {
             writeln!(terminal.out, "the tables are polled already: {}", self.table_list())?;
+            if let Some(left) = found.left_of_a_stream() {
+                writeln!(terminal.out, "  hint: {left}")?;
+            }
             return Ok(Exit::Done);
         }
         if todo == ToPolling::Mark {
@@ -64,14 +70,20 @@ impl Switching<'_> {
             drop(held);
         }
         self.clean_up(todo, terminal).await?;
+        if let Some(role) = &role {
+            self.say_replication(role, terminal).await?;
+        }
         let next = match todo {
             // The configuration of the workers was never changed.
             ToPolling::GiveUp => "the workers take the tables again by themselves".to_owned(),
-            ToPolling::Mark | ToPolling::CleanUp | ToPolling::Nothing => {
-                "set postgres.source = \"polling\", then outbox-router setup --apply, and start \
-                 outbox-router run again"
-                    .to_owned()
-            }
+            ToPolling::Mark | ToPolling::CleanUp | ToPolling::Nothing => format!(
+                "{}outbox-router setup --apply {ADMIN}, where it was never typed for polling, and \
+                 start outbox-router run again",
+                match configured {
+                    Configured::Stream => "set postgres.source = \"polling\", then ",
+                    Configured::Polling => "",
+                }
+            ),
         };
         writeln!(terminal.out, "next: {next}")?;
         Ok(Exit::Done)
@@ -186,6 +198,24 @@ impl Switching<'_> {
         // Rows of a gap are not delivered, and would be marked.
         witness::check_as_left(self.config, &witness, &cluster, reading)?;
         Ok(confirmed.max(witness.position))
+    }
+
+    /// Nothing says whether the switch has given the right, and something else may need it.
+    async fn say_replication(
+        &self,
+        role: &str,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<(), TaskError> {
+        let query = "select from pg_roles where rolname = $1 and rolreplication and not rolsuper";
+        if self.books.query_opt(query, &[&role]).await?.is_some() {
+            writeln!(
+                terminal.out,
+                "role {role}: may still replicate, which polling does not need: alter role {} \
+                 noreplication",
+                quote_identifier(role)
+            )?;
+        }
+        Ok(())
     }
 
     /// Drops what the stream needs, and lets workers take the tables.

@@ -1,6 +1,6 @@
 //! `switch stream`.
 
-use relay::{Case, Failure, HoldKeys, Lsn, Name, polling::TableIndex};
+use relay::{Case, Code, Failure, HoldKeys, Lsn, Name, polling::TableIndex};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -52,20 +52,20 @@ impl Switching<'_> {
         self.refuse_abandoned(&mut database, &tables).await?;
         if matches!(todo, ToStream::Begin | ToStream::Again) {
             self.refuse_later(&tables, args.wait).await?;
-            self.refuse_pooler().await?;
-        }
-        if let Some(exit) =
-            self.ask(&args.how, &self.steps_to_stream(todo), "hand them over", terminal)?
-        {
-            return Ok(exit);
+            self.refuse_pooler(args).await?;
         }
         let role = args.role.clone().or_else(|| self.access.role_of_router());
+        let steps = self.steps_to_stream(todo, role.as_deref());
+        if let Some(exit) = self.ask(&args.how, &steps, "hand them over", terminal)? {
+            return Ok(exit);
+        }
         let done = match todo {
             ToStream::Begin | ToStream::Again => {
                 self.switched.make_tables(self.books, role.as_deref()).await?;
                 self.switched.close(self.books, holder, self.by).await?;
                 let of_role = (role.as_deref(), version);
-                let sent = Box::pin(self.send(args, of_role, (holder, &tables), terminal)).await;
+                let of_worker = (holder, &mut database, tables.as_slice());
+                let sent = Box::pin(self.send(args, of_role, of_worker, terminal)).await;
                 if !matches!(sent, Ok(true)) {
                     writeln!(terminal.err, "{STOPPED}")?;
                 }
@@ -89,20 +89,26 @@ impl Switching<'_> {
         &self,
         args: &ToStreamArgs,
         (role, version): (Option<&str>, i32),
-        (holder, tables): (Uuid, &[PolledTable]),
+        (holder, database, tables): (Uuid, &mut Database<Endpoint>, &[PolledTable]),
         terminal: &mut Terminal<'_>,
     ) -> Result<bool, TaskError> {
         writeln!(terminal.out, "workers: are told to give up their keys")?;
         self.wait_for_workers(holder, terminal).await?;
+        // Workers may have given rows up since they were looked at, and others were written.
+        self.refuse_abandoned(database, tables).await?;
+        self.refuse_later(tables, args.wait).await?;
         self.make_objects(args, role, version, terminal).await?;
         Box::pin(self.with_new_slot((args, version), holder, tables, terminal)).await
     }
 
-    fn steps_to_stream(&self, todo: ToStream) -> Vec<String> {
+    fn steps_to_stream(&self, todo: ToStream, role: Option<&str>) -> Vec<String> {
         let mut steps = Vec::new();
         if matches!(todo, ToStream::Begin | ToStream::Again) {
+            let workers = format!("the workers that poll {} give up their keys", self.table_list());
+            steps.push(workers);
+            let right = |role| format!("the role {role} may replicate, if it may not yet");
+            steps.extend(role.map(right));
             steps.extend([
-                format!("the workers that poll {} give up their keys", self.table_list()),
                 format!(
                     "publication {} and slot {} are made",
                     self.config.postgres.publication,
@@ -160,16 +166,22 @@ impl Switching<'_> {
     }
 
     /// A slot is made and followed over a connection for replication, which few poolers pass on.
-    async fn refuse_pooler(&self) -> Result<(), TaskError> {
+    async fn refuse_pooler(&self, args: &ToStreamArgs) -> Result<(), TaskError> {
         drop(new_slot::connect(&self.source()?).await?);
-        // The role may have no right to replicate yet, which is given to it with the slot.
         let router = prepare::source(self.config, self.access.endpoint_of_router(COMMAND)?);
-        let Err(Failure { case: Some(Case::Pooler), .. }) = router.slot_creator().await else {
-            return Ok(());
-        };
-        let what = "postgres.url leads to a connection pooler, which passes no connection for \
-                    replication on: the router could not follow the slot";
-        Err(Failure::of(Case::Pooler, what).into())
+        let Err(failure) = router.slot_creator().await else { return Ok(()) };
+        if failure.case == Some(Case::Pooler) {
+            let what = "postgres.url leads to a connection pooler, which passes no connection \
+                        for replication on: the router could not follow the slot";
+            return Err(Failure::of(Case::Pooler, what).into());
+        }
+        match failure.code {
+            // The right is given with the slot; the server may be out of reach from here alone.
+            Code::RoleLacksReplication | Code::ServerUnreachable => Ok(()),
+            // The role is made with the slot.
+            _ if args.role.is_some() => Ok(()),
+            _ => Err(failure.into()),
+        }
     }
 
     async fn wait_for_workers(

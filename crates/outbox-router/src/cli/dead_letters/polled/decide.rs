@@ -18,6 +18,7 @@ use super::{
     },
     row::{Found, typed},
     selection::{Rows, read, select},
+    streamed::refuse_streamed,
     tables::with_tables,
 };
 use crate::{
@@ -66,6 +67,9 @@ pub(super) async fn decide(
 ) -> Result<Exit, TaskError> {
     let table = args.select.named.table.as_ref();
     let found = with_tables(table, config, access, async |client, tables| {
+        if let Decision::Requeue = decision {
+            refuse_streamed(client, &tables.readable, config.dead_letters.hold_key).await?;
+        }
         Plan::read(decision, &args.select, client, tables).await
     })
     .await?;
@@ -95,6 +99,9 @@ pub(super) async fn decide(
     }
     let changed = with_tables(table, config, access, async |client, tables| {
         let tables = tables.all()?;
+        if let Decision::Requeue = decision {
+            refuse_streamed(client, &tables, config.dead_letters.hold_key).await?;
+        }
         plan.change(client, &tables, &decider).await
     })
     .await?;

@@ -33,6 +33,7 @@ mod list;
 mod row;
 mod selection;
 mod show;
+mod streamed;
 mod tables;
 
 use super::{DeadLetters, Decision, Extent};

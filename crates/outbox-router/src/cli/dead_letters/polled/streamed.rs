@@ -1,0 +1,41 @@
+//! Rows of tables that were handed to the stream: one that is pending again is an UPDATE, which the
+//! stream does not send, and after the way back it would count as delivered.
+
+use relay::{Code, Failure, HoldKeys, Name};
+use tokio_postgres::Client;
+
+use crate::{
+    cli::TaskError,
+    polling::sql::{PolledTable, switch::SwitchState},
+};
+
+/// # Errors
+/// A table is streamed (P043).
+pub(super) async fn refuse_streamed(
+    client: &Client,
+    tables: &[PolledTable],
+    hold: HoldKeys,
+) -> Result<(), TaskError> {
+    let exists = "select to_regclass('outbox_router.switch') is not null";
+    if !client.query_one(exists, &[]).await?.try_get::<_, bool>(0)? {
+        return Ok(());
+    }
+    for table in tables {
+        let query = "select state, \"by\", since::text from outbox_router.switch \
+                     where relation = $1";
+        let Some(row) = client.query_opt(query, &[&table.oid()]).await? else { continue };
+        let (state, by, since): (String, String, String) =
+            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        // A switch that was refused because of this row notes the pending rows once more.
+        if SwitchState::of(&state) == Some(SwitchState::Closing) && hold == HoldKeys::Yes {
+            continue;
+        }
+        let table = table.name();
+        let what = format!(
+            "table {table} was handed to the stream by {by} at {since}: it would not send these \
+             rows when they are pending again"
+        );
+        return Err(Failure::new(Code::Switched, what).naming(Name::Table, table).into());
+    }
+    Ok(())
+}
