@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use outbox_router::polling::survey::{RowCount, SurveyReport};
 use polling_fixture::{Endpoint, Keeps, start, start_with};
-use relay::{Code, Failure, Name, polling::PollState};
+use relay::{Case, Code, Failure, Name, polling::PollState};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -121,7 +121,8 @@ async fn the_document_says_what_is_pending_and_who_holds_what() {
     assert_eq!((&status["source"], &status["schema"]), (&json!("polling"), &json!(1)));
     assert_eq!((&status["state"], &status["name"]), (&json!("polling"), &json!("shop")));
     assert_eq!(status["verdict"]["word"], "ok");
-    assert_eq!(status["verdict"]["sentence"], "rows flow; 2 rows are given up");
+    let sentence = "rows flow; 1 row waits for another attempt; 2 rows are given up";
+    assert_eq!(status["verdict"]["sentence"], sentence);
     assert_eq!(status["pending"]["rows"], 25);
     assert_eq!(status["pending"]["is_at_least"], false);
     let table = &status["tables"][0];
@@ -182,6 +183,60 @@ async fn probes_follow_state_and_tasks_and_name_the_code() {
     assert_eq!((code, &body["reason"]["code"]), (503, &json!("stale")));
     let (_, _, verbose) = endpoint.ask("GET", "/livez?verbose", "any").await;
     assert!(verbose.contains("[-]worker failed: stale") && verbose.contains("[+]survey ok"));
+}
+
+#[tokio::test]
+async fn a_router_whose_tables_nobody_polls_is_not_ready() {
+    let endpoint = start().await;
+    endpoint.surveyed.send_modify(|report| {
+        let what = "table public.outbox is being handed to the stream, and nobody polls it";
+        report.tables[0].handed = Some(Failure::of(Case::Switching, what));
+    });
+    for state in [PollState::Polling, PollState::Standby] {
+        endpoint.set_state(state, None);
+        let (code, body) = endpoint.probe("/readyz").await;
+        assert_eq!((code, &body["reason"]["code"]), (503, &json!("P043")), "{state:?}");
+        let status = endpoint.status().await;
+        assert_eq!(status["verdict"]["word"], "blocked");
+        assert_eq!(status["pending"]["empty_in_seconds"], Value::Null);
+    }
+}
+
+#[tokio::test]
+async fn rows_that_the_worker_alone_knows_to_wait_are_counted_everywhere() {
+    let endpoint = start().await;
+    endpoint.worker.send_modify(|report| report.poller.tables[0].waiting = 3);
+    let metrics = endpoint.get("/metrics").await;
+    let line = r#"outbox_polling_failed_rows{pipeline="shop",table="public.outbox"} 3"#;
+    assert!(metrics.lines().any(|found| found == line), "{metrics}");
+    let status = endpoint.status().await;
+    let table = &status["tables"][0];
+    assert_eq!((&table["waiting"], &table["rows"]["failed"]), (&json!(3), &json!(3)));
+    let sentence = status["verdict"]["sentence"].as_str().unwrap();
+    assert!(sentence.contains("3 rows wait for another attempt"), "{sentence}");
+}
+
+#[tokio::test]
+async fn rows_that_are_not_due_are_pending_and_keep_nobody_waiting() {
+    let endpoint = start().await;
+    endpoint.surveyed.send_modify(|report| {
+        report.tables[0].figures.as_mut().unwrap().oldest_seconds = Some(-3_600.0);
+    });
+    let metrics = endpoint.get("/metrics").await;
+    let table = r#"{pipeline="shop",table="public.outbox"}"#;
+    for line in [
+        format!("outbox_polling_pending_rows{table} 25"),
+        format!("outbox_polling_oldest_pending_seconds{table} 0"),
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "no {line} in\n{metrics}");
+    }
+    let status = endpoint.status().await;
+    assert_eq!(
+        (&status["pending"]["rows"], &status["pending"]["not_due"]),
+        (&json!(25), &json!(24))
+    );
+    assert_eq!(status["pending"]["oldest_seconds"], Value::Null);
+    assert_eq!(status["tables"][0]["rows"]["due_in_seconds"], 3_600.0);
 }
 
 #[tokio::test]

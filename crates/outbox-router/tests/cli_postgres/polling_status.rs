@@ -122,6 +122,42 @@ async fn a_router_that_answers_says_how_it_is() {
     );
 }
 
+const WELL: &str = r#"{"source":"polling","name":"outbox-router","state":"polling",
+    "verdict":{"word":"ok","sentence":"rows flow","blame":"nobody","acts":"nobody","since":1.0,
+    "to_do":[]},"pending":{"empty_in_seconds":240.0}}"#;
+
+#[tokio::test]
+async fn a_switch_that_was_killed_is_told_whatever_the_router_says() {
+    let closing = "insert into outbox_router.switch values \
+                   ('outbox'::regclass, 'closing', null, 'ann', now());";
+    let server = server(&format!("{} {closing}", lease(60)));
+    let (address, _request) = router(WELL);
+    let listen = format!("admin.listen={address}");
+    let status = status(&server, &["--set", &listen]).await;
+    assert_eq!(status.exit, Exit::Failure, "{status:?}");
+    let verdict = "verdict   BLOCKED: table public.outbox is being handed to the stream, and \
+                   nobody polls it (P043)\n";
+    assert!(status.out.starts_with(verdict), "{}", status.out);
+    assert!(status.out.contains("to blame  a person: nobody polls the tables\n"), "{}", status.out);
+    assert!(status.out.contains("outbox-router switch polling"), "{}", status.out);
+    assert!(!status.out.contains("at this pace"), "{}", status.out);
+}
+
+#[tokio::test]
+async fn rows_that_are_not_due_are_told_apart() {
+    let later = "alter table outbox add available_at timestamptz default now() + interval '2 h';";
+    let server = server(&format!("{} {later}", lease(60)));
+    let (address, _request) = router(WELL);
+    let listen = format!("admin.listen={address}");
+    let text = status(&server, &["--set", &listen]).await;
+    assert_eq!(text.exit, Exit::Done, "{text:?}");
+    let line = "behind    7 rows are pending; 7 rows are not due yet, the first in 119 min\n";
+    assert!(text.out.contains(line), "{}", text.out);
+    let json = status(&server, &["--json", "--set", &no_router()]).await;
+    let json: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((&json["pending_rows"], &json["oldest_pending_seconds"]), (&7.into(), &Value::Null));
+}
+
 #[tokio::test]
 async fn without_the_tables_of_leases_the_code_says_what_to_type() {
     let server = server("drop schema outbox_router cascade;");

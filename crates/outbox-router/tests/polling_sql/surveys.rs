@@ -33,10 +33,43 @@ async fn rows_are_counted_by_their_states() {
     let oldest = survey.oldest_seconds.unwrap();
     assert!((90.0..150.0).contains(&oldest), "{oldest}");
 
-    // A row whose time has not come waits for nobody.
-    fixture.run("update outbox set available_at = now() + interval '1 hour'").await;
+    // A row whose time has not come waits for nobody. Two wait for another attempt until then.
+    fixture
+        .run(
+            "update outbox set available_at = now() + interval '1 hour'; \
+             update outbox set available_at = now() + interval '1 min' where attempts > 0",
+        )
+        .await;
     let survey = worker.database.survey(TABLE).await.unwrap();
-    assert_eq!((survey.pending, survey.oldest_seconds), (RowCount::Exactly(8), None));
+    assert_eq!((survey.pending, survey.failed), (RowCount::Exactly(8), RowCount::Exactly(2)));
+    assert_eq!((survey.not_due(), survey.oldest()), (6, None));
+    let due_in = survey.due_in().unwrap().as_secs();
+    assert!((3_500..=3_600).contains(&due_in), "{due_in}");
+    // One of them is due.
+    fixture.run("update outbox set available_at = null where id = 10").await;
+    let survey = worker.database.survey(TABLE).await.unwrap();
+    assert_eq!((survey.due_in(), survey.not_due()), (None, 0));
+    assert!(survey.oldest().unwrap().as_secs() >= 90, "{survey:?}");
+}
+
+#[tokio::test]
+async fn without_a_column_of_the_time_rows_that_are_not_due_are_told_apart_too() {
+    let table = "create table outbox (id bigint primary key generated always as identity, \
+        aggregate_type text not null default 'order', aggregate_id text, \
+        event_type text not null default 'placed', payload jsonb default '{}', \
+        available_at timestamptz, published_at timestamptz)";
+    let fixture = Fixture::new(table).await;
+    fixture
+        .run(
+            "insert into outbox (aggregate_id, available_at) values ('a', now() + interval '90 s')",
+        )
+        .await;
+    let mut worker = fixture.worker(polling()).await;
+    let survey = worker.database.survey(TABLE).await.unwrap();
+    assert_eq!((survey.not_due(), survey.oldest()), (1, None), "{survey:?}");
+    fixture.run("insert into outbox (aggregate_id) values ('b')").await;
+    let survey = worker.database.survey(TABLE).await.unwrap();
+    assert_eq!((survey.pending, survey.oldest_seconds), (RowCount::Exactly(2), None));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use relay::polling::{PolledTableReport, SHARDS};
 use serde::Serialize;
 
-use super::{facts::Facts, standing::acked, view::View};
+use super::{facts::Facts, standing::acked, view::View, waiting};
 use crate::{
     admin::{
         epoch::epoch,
@@ -73,9 +73,14 @@ pub struct PendingView {
     pub is_at_least: bool,
     /// For how long the oldest of them has waited.
     pub oldest_seconds: Option<f64>,
+    /// How many of them are known not to be due: where no row of their table is.
+    pub not_due: u64,
+    /// In what time the first of those is due; `null` without such rows.
+    pub due_in_seconds: Option<f64>,
     /// By how many they become fewer in a second, over the last two minutes; less than zero: more.
     pub fewer_per_second: Option<f64>,
-    /// In what time nothing is pending at this pace; `null` where that cannot be said.
+    /// In what time nothing is pending at this pace; `null` where that cannot be said, as while a
+    /// row waits for another attempt, or is given up, and others may wait behind it.
     pub empty_in_seconds: Option<f64>,
 }
 
@@ -99,6 +104,8 @@ pub struct TableView {
     pub failed_attempts: u64,
     /// Rows that this worker has given up.
     pub abandoned: u64,
+    /// Rows that wait for another attempt, as far as this worker knows.
+    pub waiting: u64,
     /// Why none of its rows, or one of them, cannot be produced or counted.
     pub reason: Option<Reason>,
 }
@@ -111,9 +118,12 @@ pub struct RowsView {
     pub pending: u64,
     /// Whether there may be more of them.
     pub is_at_least: bool,
-    /// For how long the oldest pending row had waited.
+    /// For how long the oldest pending row that is due had waited.
     pub oldest_seconds: Option<f64>,
-    /// Rows that could not be delivered, and wait for another attempt.
+    /// Where no row was due: in how many seconds the first one that was not tried is.
+    pub due_in_seconds: Option<f64>,
+    /// Rows that could not be delivered, and wait for another attempt. Where the table does not
+    /// count attempts, those of which this worker knows.
     pub failed: u64,
     /// Rows that were given up.
     pub abandoned: u64,
@@ -210,6 +220,8 @@ impl PendingView {
             rows: pending.map(RowCount::rows),
             is_at_least: matches!(pending, Some(RowCount::AtLeast(_))),
             oldest_seconds: facts.oldest.map(|age| age.as_secs_f64()),
+            not_due: facts.not_due.map_or(0, |(rows, _)| rows),
+            due_in_seconds: facts.not_due.map(|(_, first)| first.as_secs_f64()),
             fewer_per_second: view.memory.pace.fewer_per_second(),
             empty_in_seconds: facts.empty_in.map(|time| time.as_secs_f64()),
         }
@@ -226,11 +238,15 @@ impl TableView {
             name: table.name.to_string(),
             shards_held: table.shards.len(),
             shards: SHARDS,
-            rows: figures.and_then(Result::ok).map(RowsView::of),
+            rows: figures.and_then(Result::ok).map(|figures| RowsView {
+                failed: waiting::of_table(table, &view.survey),
+                ..RowsView::of(figures)
+            }),
             holders: holders.map(|holders| holders.iter().map(HolderView::of).collect()),
             published: table.published,
             failed_attempts: table.failed,
             abandoned: table.abandoned,
+            waiting: table.waiting,
             reason: table.failure.as_ref().or(uncounted).map(Reason::of_failure),
         }
     }
@@ -242,7 +258,8 @@ impl RowsView {
         Self {
             pending: figures.pending.rows(),
             is_at_least: matches!(figures.pending, RowCount::AtLeast(_)),
-            oldest_seconds: figures.oldest_seconds,
+            oldest_seconds: figures.oldest().map(|age| age.as_secs_f64()),
+            due_in_seconds: figures.due_in().map(|time| time.as_secs_f64()),
             failed: figures.failed.rows(),
             abandoned: figures.abandoned.rows(),
             processing: figures.processing.rows(),

@@ -8,7 +8,7 @@ use relay::{
 };
 use tokio::time::Instant;
 
-use super::memory::Memory;
+use super::{halt, memory::Memory, waiting::Waiting};
 use crate::{
     monitor::Blame,
     polling::{
@@ -27,14 +27,26 @@ pub(super) struct Facts<'a> {
     pub(super) survey: &'a SurveyReport,
     /// The task that has published nothing for too long, if there is one.
     pub(super) stale_task: Option<&'static str>,
+    /// The worker's state, as it is judged.
+    pub(super) state: PollState,
+    /// The failure behind the state.
+    pub(super) reason: Option<&'a Failure>,
     /// What the tables have together; `None` before they were read.
     pub(super) rows: Option<TableSurvey>,
+    /// Rows that wait for another attempt.
+    pub(super) waiting: Waiting<'a>,
+    /// Pending rows that wait for nothing but their time, and in what time the first has it.
+    pub(super) not_due: Option<(u64, Duration)>,
+    /// Why nobody polls the tables, or one of them: it is being handed to the stream, or was.
+    pub(super) handed: Option<&'a Failure>,
     /// For how long the oldest row has been pending: its age when it was read, and the time since.
     pub(super) oldest: Option<Duration>,
     /// For how long nothing has moved although something is outstanding.
     pub(super) still: Duration,
+    /// Whether pending rows became fewer over the last minutes.
+    pub(super) trend: PendingTrend,
     /// In what time nothing is pending at the present rate; `None` where it is not known, or the
-    /// rows do not become fewer.
+    /// rows do not become fewer, or do not wait for their turn alone.
     pub(super) empty_in: Option<Duration>,
     /// At which part of the pipeline it stands.
     pub(super) blame: Blame,
@@ -45,26 +57,34 @@ impl<'a> Facts<'a> {
     pub(super) fn of(
         worker: &'a WorkerReport,
         survey: &'a SurveyReport,
-        memory: &Memory,
+        memory: &'a Memory,
         now: Instant,
     ) -> Self {
+        let report = &worker.poller;
         let rows = sum(&survey.tables);
         let since_read =
             survey.read.map_or(Duration::ZERO, |read| now.saturating_duration_since(read.at));
-        let seconds = rows.and_then(|rows| rows.oldest_seconds);
-        let age = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let oldest = age.map(|age| age + since_read);
+        let (state, reason) = halt::condition(report, memory.halt.as_ref(), now);
+        let not_due = not_due(survey, since_read);
+        let empty_in = memory.pace.empty_in(not_due.map_or(0, |(rows, _)| rows));
         let mut facts = Self {
-            report: &worker.poller,
+            report,
             survey,
             stale_task: stale_task(worker, survey, now),
+            state,
+            reason,
             rows,
-            oldest,
+            waiting: Waiting::of(report, survey),
+            not_due,
+            handed: survey.tables.iter().find_map(|table| table.handed.as_ref()),
+            oldest: rows.and_then(|rows| rows.oldest()).map(|age| age + since_read),
             still: memory.without(now),
-            empty_in: memory.pace.empty_in().filter(|_| goes_on(worker.poller.state)),
+            trend: empty_in.map_or(PendingTrend::Steady, |_| PendingTrend::Falls),
+            empty_in: None,
             blame: Blame::Nobody,
         };
         facts.blame = facts.find_blame();
+        facts.empty_in = empty_in.filter(|_| facts.is_promised());
         facts
     }
 
@@ -73,15 +93,31 @@ impl<'a> Facts<'a> {
         self.rows.map_or(0, |rows| rows.pending.rows())
     }
 
+    /// Those of them that are not known to wait for their time.
+    pub(super) fn due(&self) -> u64 {
+        self.pending().saturating_sub(self.not_due.map_or(0, |(rows, _)| rows))
+    }
+
+    /// Rows that were given up.
+    pub(super) fn given_up(&self) -> u64 {
+        self.rows.map_or(0, |rows| rows.abandoned.rows())
+    }
+
     /// Rows that could not be delivered: those that wait for another attempt, and those that were
     /// given up. Later rows of their keys may be pending behind them.
     pub(super) fn undelivered(&self) -> u64 {
-        self.rows.map_or(0, |rows| rows.failed.plus(rows.abandoned).rows())
+        self.waiting.rows.saturating_add(self.given_up())
+    }
+
+    /// Whether the pace of the last minutes says when nothing is pending: somebody works at the
+    /// rows, and none waits for something else than its turn.
+    fn is_promised(&self) -> bool {
+        goes_on(self.state) && self.handed.is_none() && self.undelivered() == 0
     }
 
     /// Whether something is to be done that nothing explains.
     pub(super) fn is_outstanding(&self) -> bool {
-        let waits_for_nothing = self.pending() > 0 && self.undelivered() == 0;
+        let waits_for_nothing = self.due() > 0 && self.undelivered() == 0;
         self.report.unacked > 0 || waits_for_nothing
     }
 
@@ -98,14 +134,15 @@ impl<'a> Facts<'a> {
     }
 
     fn find_blame(&self) -> Blame {
-        let of_reason = || match &self.report.reason {
+        let of_reason = || match self.reason {
             Some(failure) => Blame::of(failure),
             None => Blame::Router,
         };
-        match self.report.state {
-            PollState::Standby => Blame::Holder,
-            PollState::Blocked | PollState::Starting | PollState::Failed => of_reason(),
-            PollState::Polling | PollState::Draining => self.blame_of_polling(),
+        match (self.state, self.handed) {
+            (PollState::Standby | PollState::Polling, Some(handed)) => Blame::of(handed),
+            (PollState::Standby, None) => Blame::Holder,
+            (PollState::Blocked | PollState::Starting | PollState::Failed, _) => of_reason(),
+            (PollState::Polling, None) | (PollState::Draining, _) => self.blame_of_polling(),
         }
     }
 
@@ -126,6 +163,24 @@ impl<'a> Facts<'a> {
             Blame::Router
         }
     }
+}
+
+/// How the number of pending rows has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PendingTrend {
+    /// They became fewer.
+    Falls,
+    /// They did not, or that is not known.
+    Steady,
+}
+
+/// Rows that wait for their time, of the tables in which no row is due.
+fn not_due(survey: &SurveyReport, since_read: Duration) -> Option<(u64, Duration)> {
+    let figures = survey.tables.iter().filter_map(|table| table.figures.as_ref().ok());
+    let not_due = figures.filter_map(|figures| Some((figures.not_due(), figures.due_in()?)));
+    let (rows, first) =
+        not_due.reduce(|(rows, first), (more, next)| (rows + more, first.min(next)))?;
+    Some((rows, first.saturating_sub(since_read))).filter(|(rows, _)| *rows > 0)
 }
 
 /// Whether the pace of the last minutes may go on: somebody works at the rows.

@@ -14,14 +14,15 @@ pub(super) fn alive(view: &View<'_>) -> ProbeAnswer {
     answer("livez", view, tasks(&view.facts()))
 }
 
-/// Whether rows flow, or would if there were any; on a standby, whether this worker could take
-/// shards over.
+/// Whether rows flow, or would if there were any, and may be polled; on a standby, whether this
+/// worker could take shards over.
 pub(super) fn ready(view: &View<'_>) -> ProbeAnswer {
     let facts = view.facts();
-    let rows = match facts.report.state {
-        PollState::Polling => None,
+    let rows = match facts.state {
+        PollState::Polling => facts.handed.map(Reason::of_failure),
         PollState::Standby => {
-            facts.report.reason.as_ref().or(facts.survey_failure()).map(Reason::of_failure)
+            let hindrance = facts.reason.or(facts.handed).or(facts.survey_failure());
+            hindrance.map(Reason::of_failure)
         }
         PollState::Starting | PollState::Blocked | PollState::Draining | PollState::Failed => {
             Some(why(&facts))
@@ -62,9 +63,9 @@ fn tasks(facts: &Facts<'_>) -> [Check; 2] {
 
 /// The reason of the state, which may have none of its own.
 fn why(facts: &Facts<'_>) -> Reason {
-    let own = facts.report.reason.as_ref().map(Reason::of_failure);
+    let own = facts.reason.map(Reason::of_failure);
     own.unwrap_or_else(|| {
-        let state = facts.report.state.as_str();
+        let state = facts.state.as_str();
         Reason::plain("not_polling", format!("the state is {state}"))
     })
 }

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::pace::Pace;
+use super::{halt::Halt, pace::Pace};
 use crate::status::Timeline;
 
 /// See the module's header.
@@ -16,6 +16,8 @@ use crate::status::Timeline;
 pub(super) struct Memory {
     pub(super) timeline: Arc<Timeline>,
     pub(super) pace: Pace,
+    /// What a person is needed for.
+    pub(super) halt: Option<Halt>,
     /// When the process began to look.
     pub(super) begun: SystemTime,
     /// When something last moved, or nothing was outstanding.
@@ -34,6 +36,7 @@ impl Memory {
         Self {
             timeline: Arc::default(),
             pace: Pace::default(),
+            halt: None,
             begun: SystemTime::now(),
             moved_at: now,
             published: 0,

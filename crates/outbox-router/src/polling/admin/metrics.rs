@@ -11,7 +11,7 @@ use relay::{
     polling::{PollState, PolledTableReport, PollerReport},
 };
 
-use super::view::View;
+use super::{view::View, waiting};
 use crate::{
     admin::{
         brokers,
@@ -20,7 +20,7 @@ use crate::{
         process, retention, shared_metrics,
     },
     monitor::rates::number,
-    polling::survey::{SurveyReport, TableSurvey},
+    polling::survey::{SurveyReport, SurveyedTable, TableSurvey},
 };
 
 /// The page that Prometheus scrapes.
@@ -39,7 +39,7 @@ pub(super) fn encode(view: &View<'_>) -> String {
     shared_metrics::of_flight(&mut page, report.unacked);
     of_worker(&mut page, report);
     of_tables(&mut page, report);
-    of_survey(&mut page, &view.survey);
+    of_survey(&mut page, report, &view.survey);
     let sizes: Vec<_> = view.survey.tables.iter().filter_map(|it| it.size.clone()).collect();
     retention::metrics(&mut page, view.settings.keep, &view.retention, &sizes);
     page.family(
@@ -119,49 +119,54 @@ fn of_tables(page: &mut Page, report: &PollerReport) {
     );
 }
 
-fn of_survey(page: &mut Page, survey: &SurveyReport) {
+fn of_survey(page: &mut Page, report: &PollerReport, survey: &SurveyReport) {
     page.gauge_float(
         "outbox_polling_survey_timestamp_seconds",
         "When the rows of the polled tables were last counted; 0 before that.",
         survey.read.map_or(0.0, |read| epoch(read.wall).as_secs_f64()),
     );
-    let counted: Vec<(String, TableSurvey)> = survey
-        .tables
-        .iter()
-        .filter_map(|table| Some((table.name.to_string(), *table.figures.as_ref().ok()?)))
-        .collect();
+    let figures = |table: &SurveyedTable| {
+        let known = report.tables.iter().find(|known| known.name == table.name);
+        let figures = *table.figures.as_ref().ok()?;
+        let failed = known.map_or(figures.failed.rows(), |known| waiting::of_table(known, survey));
+        Some((table.name.to_string(), figures, failed))
+    };
+    let counted: Vec<(String, TableSurvey, u64)> =
+        survey.tables.iter().filter_map(figures).collect();
     if counted.is_empty() {
         return;
     }
-    let mut each = |name, help: &str, value: fn(&TableSurvey) -> f64| {
+    let mut each = |name, help: &str, value: fn(&TableSurvey, u64) -> f64| {
         let mut family = page.family(name, Type::Gauge, help);
-        for (table, figures) in &counted {
-            family.float(&[("table", table)], value(figures));
+        for (table, figures, failed) in &counted {
+            family.float(&[("table", table)], value(figures, *failed));
         }
     };
     each(
         "outbox_polling_pending_rows",
-        "Rows that are to be published. Counting ends at a bound, so there may be more.",
-        |figures| number(figures.pending.rows()),
+        "Rows that are neither published nor given up, also those that are not due. Counting ends \
+         at a bound, so there may be more.",
+        |figures, _| number(figures.pending.rows()),
     );
     each(
         "outbox_polling_oldest_pending_seconds",
-        "For how long the oldest pending row has waited; 0 when there is none.",
-        |figures| figures.oldest_seconds.unwrap_or_default(),
+        "For how long the oldest pending row that is due has waited; 0 when there is none.",
+        |figures, _| figures.oldest().unwrap_or_default().as_secs_f64(),
     );
     each(
         "outbox_polling_failed_rows",
-        "Rows that could not be delivered, and wait for another attempt.",
-        |figures| number(figures.failed.rows()),
+        "Rows that could not be delivered, and wait for another attempt. Where the table does not \
+         count attempts, those of which this worker knows.",
+        |_, failed| number(failed),
     );
     each(
         "outbox_polling_abandoned_rows",
         "Rows that were given up, until a person requeues or drops them.",
-        |figures| number(figures.abandoned.rows()),
+        |figures, _| number(figures.abandoned.rows()),
     );
     each(
         "outbox_polling_processing_rows",
         "Rows that a worker has taken and not yet marked.",
-        |figures| number(figures.processing.rows()),
+        |figures, _| number(figures.processing.rows()),
     );
 }

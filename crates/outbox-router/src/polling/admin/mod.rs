@@ -7,6 +7,7 @@
 
 pub mod document;
 mod facts;
+mod halt;
 mod health;
 mod memory;
 mod metrics;
@@ -18,6 +19,7 @@ mod settings;
 mod standing;
 mod verdict;
 mod view;
+mod waiting;
 
 use std::future::Future;
 

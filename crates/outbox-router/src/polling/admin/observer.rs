@@ -11,7 +11,9 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 
-use super::{AdminSettings, Sources, facts::Facts, memory::Memory, verdict, view::View};
+use super::{
+    AdminSettings, Sources, facts::Facts, halt::Halt, memory::Memory, verdict, view::View,
+};
 use crate::status::{Verdict, Word};
 
 /// Between two looks.
@@ -47,6 +49,7 @@ impl Memory {
         if let Some(read) = facts.survey.read {
             self.pace.observe(read.at, facts.rows.map(|rows| rows.pending));
         }
+        self.halt = Halt::after(self.halt.as_ref(), facts.report, now);
         let published = facts.report.tables.iter().map(|table| table.published).sum();
         // Another worker that publishes shows in the oldest row, which is then a later one, or,
         // where the table has no time, in the number of rows.

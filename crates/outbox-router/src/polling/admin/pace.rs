@@ -54,13 +54,14 @@ impl Pace {
         Some(rate(before.saturating_sub(*now)) - rate(now.saturating_sub(*before)))
     }
 
-    /// In what time nothing is pending at this pace, a second at least; `None` where that cannot be
-    /// said.
-    pub(super) fn empty_in(&self) -> Option<Duration> {
+    /// In what time nothing is pending at this pace but so many rows, which wait for their time: a
+    /// second at least; `None` where that cannot be said.
+    pub(super) fn empty_in(&self, not_due: u64) -> Option<Duration> {
         let rate = self.fewer_per_second().filter(|rate| *rate > 0.0)?;
         let (_, rows) = self.counts.back()?;
-        let seconds = (Duration::from_secs(*rows).as_secs_f64() / rate).max(1.0);
-        Duration::try_from_secs_f64(seconds).ok().filter(|time| *rows > 0 && *time <= LONGEST)
+        let rows = rows.saturating_sub(not_due);
+        let seconds = (Duration::from_secs(rows).as_secs_f64() / rate).max(1.0);
+        Duration::try_from_secs_f64(seconds).ok().filter(|time| rows > 0 && *time <= LONGEST)
     }
 }
 
@@ -80,18 +81,20 @@ mod tests {
     fn rows_that_become_fewer_have_a_time_to_empty() {
         let pace = counted(&[(0, 1_000), (10, 900), (20, 800)]);
         assert_eq!(pace.fewer_per_second(), Some(10.0));
-        assert_eq!(pace.empty_in(), Some(Duration::from_secs(80)));
-        assert_eq!(counted(&[(0, 1_000), (10, 1)]).empty_in(), Some(Duration::from_secs(1)));
+        assert_eq!(pace.empty_in(0), Some(Duration::from_secs(80)));
+        assert_eq!(pace.empty_in(700), Some(Duration::from_secs(10)), "700 wait for their time");
+        assert_eq!(pace.empty_in(800), None);
+        assert_eq!(counted(&[(0, 1_000), (10, 1)]).empty_in(0), Some(Duration::from_secs(1)));
     }
 
     #[test]
     fn rows_that_become_more_or_were_counted_once_have_none() {
         assert_eq!(counted(&[(0, 10), (10, 20)]).fewer_per_second(), Some(-1.0));
-        assert_eq!(counted(&[(0, 10), (10, 20)]).empty_in(), None);
-        assert_eq!(counted(&[(0, 10), (10, 10)]).empty_in(), None);
+        assert_eq!(counted(&[(0, 10), (10, 20)]).empty_in(0), None);
+        assert_eq!(counted(&[(0, 10), (10, 10)]).empty_in(0), None);
         assert_eq!(counted(&[(0, 10)]).fewer_per_second(), None);
         assert_eq!(counted(&[(0, 10), (2, 5)]).fewer_per_second(), None, "too short a time");
-        assert_eq!(counted(&[(0, 10), (10, 0)]).empty_in(), None, "nothing is pending");
+        assert_eq!(counted(&[(0, 10), (10, 0)]).empty_in(0), None, "nothing is pending");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::{
     table::PolledTable,
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
-use crate::postgres::sql_failure;
+use crate::postgres::{quote_identifier, sql_failure};
 
 /// So many rows are counted; more are only known to be more.
 const COUNTED: u64 = 100_000;
@@ -29,8 +29,9 @@ pub enum RowCount {
 pub struct TableSurvey {
     /// Neither published nor given up, those that are counted below included.
     pub pending: RowCount,
-    /// The age of the first pending row whose time has come, in seconds; `None` without such a row,
-    /// or a column of its time.
+    /// The age of the first pending row whose time has come, in seconds. Less than zero: the time
+    /// of no row has come, and that of the first one that was not tried comes in so many seconds.
+    /// `None` where neither is known: without such rows, or a column of the time.
     pub oldest_seconds: Option<f64>,
     /// Tried, and waiting for another attempt.
     pub failed: RowCount,
@@ -86,17 +87,7 @@ fn statement(table: &PolledTable) -> String {
         Some(format!("{may} and {}", condition?))
     };
     let open = and(&conditions.open("t"));
-    let oldest = match &table.time {
-        Some(_) => format!(
-            "(select greatest(extract(epoch from now()) - {} / 1000000.0, 0) from {} t \
-             where {}{filter} order by {} limit 1)",
-            table.written_at,
-            table.quoted(),
-            and(&conditions.due("t")),
-            table.order_by()
-        ),
-        None => "null".to_owned(),
-    };
+    let oldest = oldest(table, &filter);
     let ways = if table.has_pending_index() { Ways::Indexes } else { Ways::Any };
     format!(
         "{}select {}, {oldest}, {}, {}, {}{COMMIT}",
@@ -105,5 +96,41 @@ fn statement(table: &PolledTable) -> String {
         counted(waiting(conditions.is_retried("t"))),
         counted(waiting(conditions.is_abandoned("t"))),
         counted(waiting(conditions.is_in_work("t").map(|condition| format!("({condition})")))),
+    )
+}
+
+/// For how long the first row has waited that is due; where none is, less than zero: until when.
+fn oldest(table: &PolledTable, filter: &str) -> String {
+    let (quoted, due) = (table.quoted(), and(&table.conditions().due("t")));
+    let later = later(table, filter);
+    match &table.time {
+        Some(_) => format!(
+            "coalesce((select greatest(extract(epoch from now()) - {} / 1000000.0, 0) \
+             from {quoted} t where {due}{filter} order by {} limit 1), {later})",
+            table.written_at,
+            table.order_by()
+        ),
+        None => format!(
+            "case when exists (select from {quoted} t where {due}{filter}) then null \
+             else {later} end"
+        ),
+    }
+}
+
+/// In how many seconds the first row is due that is not and was not tried, as a number below zero.
+/// It is not read before it is known that no row is due.
+fn later(table: &PolledTable, filter: &str) -> String {
+    let Some(available) = &table.marks.available_at else { return "null".to_owned() };
+    let available = format!("t.{}::timestamptz", quote_identifier(available));
+    let conditions = table.conditions();
+    let untried = conditions.is_retried("t");
+    let untried = untried.map(|retried| format!(" and not coalesce({retried}, false)"));
+    format!(
+        "(select -extract(epoch from min(s.a) - now()) from (select {available} as a from {} t \
+         where {} and {available} > now(){}{filter} limit {}) s)",
+        table.quoted(),
+        and(&conditions.open("t")),
+        untried.unwrap_or_default(),
+        COUNTED + 1
     )
 }

@@ -1,5 +1,7 @@
 //! What a survey has found.
 
+use std::time::Duration;
+
 use relay::{Failure, TableName};
 use tokio::time::Instant;
 
@@ -57,6 +59,28 @@ impl RowCount {
     }
 }
 
+impl TableSurvey {
+    /// For how long the first row has waited whose time has come.
+    pub fn oldest(&self) -> Option<Duration> {
+        self.oldest_seconds.and_then(|age| Duration::try_from_secs_f64(age).ok())
+    }
+
+    /// Where the time of no row has come: in what time that of the first one comes.
+    pub fn due_in(&self) -> Option<Duration> {
+        let until = self.oldest_seconds.filter(|age| *age < 0.0)?;
+        Duration::try_from_secs_f64(-until).ok()
+    }
+
+    /// How many pending rows are known to wait for nothing but their time. Where one is due, that
+    /// is not known of the others.
+    pub fn not_due(&self) -> u64 {
+        match self.due_in() {
+            Some(_) => self.pending.rows().saturating_sub(self.failed.rows()),
+            None => 0,
+        }
+    }
+}
+
 impl Holder {
     /// Whether its lease has not ended.
     pub fn is_live(&self) -> bool {
@@ -89,5 +113,23 @@ mod tests {
         assert_eq!(Exactly(2).plus(Exactly(3)), Exactly(5));
         assert_eq!(Exactly(2).plus(AtLeast(3)), AtLeast(5));
         assert_eq!(AtLeast(2).plus(Exactly(3)), AtLeast(5));
+    }
+
+    #[test]
+    fn rows_are_not_due_where_the_time_of_none_has_come() {
+        let mut rows = TableSurvey {
+            pending: RowCount::Exactly(5),
+            oldest_seconds: Some(-60.0),
+            failed: RowCount::Exactly(2),
+            abandoned: RowCount::Exactly(7),
+            processing: RowCount::Exactly(0),
+        };
+        assert_eq!((rows.not_due(), rows.oldest()), (3, None));
+        assert_eq!(rows.due_in(), Some(Duration::from_secs(60)));
+        rows.oldest_seconds = Some(0.0);
+        assert_eq!((rows.not_due(), rows.due_in()), (0, None));
+        assert_eq!(rows.oldest(), Some(Duration::ZERO));
+        rows.oldest_seconds = None;
+        assert_eq!((rows.not_due(), rows.due_in(), rows.oldest()), (0, None, None));
     }
 }

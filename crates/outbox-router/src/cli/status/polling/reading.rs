@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relay::Failure;
+use relay::{Code, ErrorClass, Failure};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -14,7 +14,7 @@ use crate::{
     config::Config,
     polling::{
         sql::{RowScope, SqlSettings},
-        survey::{SurveySettings, SurveyedTable, Surveyor},
+        survey::{RowCount, SurveySettings, SurveyedTable, Surveyor},
     },
 };
 
@@ -26,6 +26,40 @@ pub(in crate::cli::status) struct PollingReading {
     pub(super) router: Option<Value>,
     /// Who answers in its place.
     pub(super) other: Option<Other>,
+}
+
+impl PollingReading {
+    /// Why nobody polls the tables, or one of them.
+    pub(super) fn handed(&self) -> Option<&Failure> {
+        let tables = self.tables.as_deref().unwrap_or_default();
+        tables.iter().find_map(|table| table.handed.as_ref())
+    }
+
+    /// Rows of a table that wait for another attempt. Where the table has no columns for that, the
+    /// router alone knows of them.
+    pub(super) fn waiting(&self, table: &SurveyedTable) -> RowCount {
+        let name = table.name.to_string();
+        let known = self.of_router().find(|known| {
+            known.get("name").and_then(Value::as_str).is_some_and(|known| known == name)
+        });
+        let known = known.and_then(|known| known.get("waiting")?.as_u64()).unwrap_or(0);
+        let counted = table.figures.as_ref().ok().map(|figures| figures.failed);
+        counted.filter(|counted| counted.rows() >= known).unwrap_or(RowCount::Exactly(known))
+    }
+
+    /// Whether the router's verdict is about a row that waits, beside which others are delivered.
+    pub(super) fn a_row_needs_person(&self) -> bool {
+        let verdict = self.router.as_ref().and_then(|router| router.pointer("/verdict/code"));
+        let code = verdict.and_then(Value::as_str).and_then(Code::parse);
+        let waits = |table: &Value| table.get("waiting").and_then(Value::as_u64) > Some(0);
+        code.and_then(ErrorClass::of).is_some() && self.of_router().any(waits)
+    }
+
+    /// The tables, as the router has them.
+    fn of_router(&self) -> impl Iterator<Item = &Value> {
+        let tables = self.router.as_ref().and_then(|router| router.get("tables")?.as_array());
+        tables.into_iter().flatten()
+    }
 }
 
 /// Reads once.

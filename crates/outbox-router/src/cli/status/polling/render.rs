@@ -14,7 +14,7 @@ use crate::{
     config::Config,
     polling::{
         admin::SurveyedView,
-        survey::{Holder, RowCount, SurveyedTable, sum},
+        survey::{Holder, RowCount, SurveyedTable, TableSurvey, sum},
     },
     wording,
 };
@@ -43,7 +43,7 @@ pub(super) fn text(
     to_do(verdict, overall, out)?;
     writeln!(out)?;
     for table in tables {
-        table_text(table, out)?;
+        table_text(reading, table, out)?;
     }
     let state = reading.router.as_ref().and_then(|router| router.get("state")?.as_str());
     let listen = config.admin.listen;
@@ -61,17 +61,37 @@ fn behind(tables: &[SurveyedTable]) -> String {
     if rows.pending.rows() == 0 {
         return "nothing is pending".to_owned();
     }
-    let oldest = rows.oldest_seconds.and_then(|age| Duration::try_from_secs_f64(age).ok());
-    let oldest = oldest.map(|age| format!(", the oldest for {}", wording::roughly(age)));
-    format!("{} pending{}", counted(rows.pending), oldest.unwrap_or_default())
+    let oldest = rows.oldest().map(|age| format!(", the oldest for {}", wording::roughly(age)));
+    let oldest = oldest.unwrap_or_default();
+    format!("{} pending{oldest}{}", counted(rows.pending), not_due(tables))
+}
+
+/// Which of them wait for nothing but their time.
+fn not_due(tables: &[SurveyedTable]) -> String {
+    let figures = tables.iter().filter_map(|table| table.figures.as_ref().ok());
+    let rows: u64 = figures.clone().map(TableSurvey::not_due).sum();
+    match figures.filter_map(TableSurvey::due_in).min() {
+        Some(first) if rows > 0 => {
+            let first = wording::roughly(first);
+            format!("; {} not due yet, the first in {first}", counted(RowCount::Exactly(rows)))
+        }
+        Some(_) | None => String::new(),
+    }
 }
 
 fn empty_in(reading: &PollingReading) -> Option<Duration> {
+    if reading.handed().is_some() {
+        return None;
+    }
     let seconds = reading.router.as_ref()?.pointer("/pending/empty_in_seconds")?.as_f64()?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-fn table_text(table: &SurveyedTable, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+fn table_text(
+    reading: &PollingReading,
+    table: &SurveyedTable,
+    out: &mut (dyn io::Write + Send),
+) -> io::Result<()> {
     let name = &table.name;
     match &table.figures {
         Err(failure) => writeln!(out, "table     {name}: not counted ({})", failure.code)?,
@@ -81,7 +101,7 @@ fn table_text(table: &SurveyedTable, out: &mut (dyn io::Write + Send)) -> io::Re
                 RowCount::AtLeast(rows) => format!("more than {rows}"),
             };
             let [pending, failed, abandoned, processing] =
-                [rows.pending, rows.failed, rows.abandoned, rows.processing].map(number);
+                [rows.pending, reading.waiting(table), rows.abandoned, rows.processing].map(number);
             writeln!(
                 out,
                 "table     {name}: {pending} pending, {processing} in work, {failed} wait for \
@@ -127,7 +147,7 @@ pub(super) fn json(reading: &PollingReading, judged: &Judged, config: &Config) -
         "name": config.name,
         "pending_rows": rows.map(|rows| rows.pending.rows()),
         "pending_is_at_least": rows.is_some_and(|rows| matches!(rows.pending, RowCount::AtLeast(_))),
-        "oldest_pending_seconds": rows.and_then(|rows| rows.oldest_seconds),
+        "oldest_pending_seconds": rows.and_then(|rows| Some(rows.oldest()?.as_secs_f64())),
         "empty_in_seconds": empty_in(reading).map(|time| time.as_secs()),
         "blame": verdict.blame.who.as_str(),
         "needs_person": verdict.blame.needs_person,

@@ -1,11 +1,14 @@
 //! One word and one sentence for the state of a polled pipeline, who has to act, and what to type.
 //! A function of [`Facts`], and the only place where they are judged.
 
-use std::time::Duration;
+mod polling;
 
 use relay::{Class, Failure, polling::PollState};
 
-use super::facts::{Facts, counted};
+use super::{
+    facts::{Facts, counted},
+    waiting::lies_in_row,
+};
 use crate::{
     codes::Hint,
     monitor::Blame,
@@ -15,10 +18,6 @@ use crate::{
     },
     wording,
 };
-
-/// Rows that have been pending for longer are a backlog. They are read once in `polling.interval`,
-/// which is a second, and the survey counts less often than that.
-const KEEPS_UP: Duration = Duration::from_secs(10);
 
 /// The verdict on the facts of one moment.
 pub(super) fn judge(facts: &Facts<'_>) -> Verdict {
@@ -42,7 +41,16 @@ fn word<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
         return (Word::Failed, sentence, None);
     }
     let of = |word, failure: &'a Failure| (word, named(failure), Some(failure));
-    match (facts.report.state, facts.report.reason.as_ref()) {
+    // Whatever the worker holds still, it is given nothing more.
+    if let (PollState::Standby | PollState::Polling, None, Some(handed)) =
+        (facts.state, facts.reason, facts.handed)
+    {
+        return of(Word::Blocked, handed);
+    }
+    match (facts.state, facts.reason) {
+        (PollState::Failed, Some(reason)) if facts.waiting.rows > 0 && lies_in_row(reason) => {
+            (Word::Failed, polling::halted(facts, reason), Some(reason))
+        }
         (PollState::Failed, Some(reason)) => of(Word::Failed, reason),
         (PollState::Failed, None) => (Word::Failed, "a person is needed".to_owned(), None),
         (PollState::Blocked, Some(reason)) => of(Word::Blocked, reason),
@@ -57,7 +65,7 @@ fn word<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
         (PollState::Draining, _) => {
             (Word::CatchingUp, "the worker stops, and delivers what it has read".to_owned(), None)
         }
-        (PollState::Polling, _) => polling(facts),
+        (PollState::Polling, _) => polling::judge(facts),
     }
 }
 
@@ -86,35 +94,6 @@ fn behind(facts: &Facts<'_>) -> String {
     }
 }
 
-fn polling<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
-    let unseen = facts.survey_failure();
-    let unseen_too = unseen
-        .map(|failure| format!("; pending rows cannot be counted: {}", named(failure)))
-        .unwrap_or_default();
-    let oldest = facts.oldest.filter(|age| *age >= KEEPS_UP && facts.pending() > 0);
-    let given_up = facts.rows.map_or(0, |rows| rows.abandoned.rows());
-    let given_up_too = match given_up {
-        0 => String::new(),
-        rows => format!("; {} given up", are(rows)),
-    };
-    // What is pending behind a row that could not be delivered waits for that one.
-    let is_held = facts.undelivered() > 0 && facts.report.unacked == 0;
-    let (Some(age), Some(rows), false) = (oldest, facts.rows, is_held) else {
-        return (Word::Ok, format!("rows flow{given_up_too}{unseen_too}"), unseen);
-    };
-    let empty = facts.empty_in.map(|time| {
-        format!("; nothing is pending in about {} at this pace", wording::roughly(time))
-    });
-    let sentence = format!(
-        "{} pending, the oldest for {}{}{}{given_up_too}{unseen_too}",
-        counted(rows.pending),
-        wording::roughly(age),
-        empty.unwrap_or_default(),
-        waits_for(facts.blame),
-    );
-    (Word::CatchingUp, sentence, unseen)
-}
-
 const fn waits_for(blame: Blame) -> &'static str {
     match blame {
         Blame::Nobody => "",
@@ -125,25 +104,22 @@ const fn waits_for(blame: Blame) -> &'static str {
     }
 }
 
-fn are(rows: u64) -> String {
-    if rows == 1 { "1 row is".to_owned() } else { format!("{rows} rows are") }
-}
-
 fn to_do(facts: &Facts<'_>, word: Word, sentence: &str, reason: Option<&Failure>) -> Vec<ToDo> {
     let mut list: Vec<ToDo> = unexplained(facts, word, sentence).into_iter().collect();
     let of_tables = facts.report.tables.iter().filter_map(|table| table.failure.as_ref());
     let of_leases = facts.survey.tables.iter().filter_map(|table| table.holders.as_ref().err());
-    let all = reason.into_iter().chain(of_tables).chain(facts.survey_failure()).chain(of_leases);
+    let all = reason.into_iter().chain(of_tables).chain(facts.handed);
+    let all = all.chain(facts.survey_failure()).chain(of_leases);
     for to_do in all.map(ToDo::of) {
         if !list.iter().any(|known| known.code == to_do.code) {
             list.push(to_do);
         }
     }
-    let given_up = facts.rows.map_or(0, |rows| rows.abandoned.rows());
+    let given_up = facts.given_up();
     if given_up > 0 {
         list.push(ToDo {
             code: None,
-            message: format!("{} given up", are(given_up)),
+            message: format!("{} given up", polling::are(given_up)),
             hint: Some(Hint::command("outbox-router dead-letters list")),
         });
     }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use relay::{
     Case, Code, Name,
     polling::{PollState, PolledTableReport, ShardSet},
@@ -165,7 +167,9 @@ fn rows_behind_one_that_was_given_up_are_no_stall_and_are_told() {
     world.figures().abandoned = RowCount::Exactly(1);
     world.figures().oldest_seconds = Some(4_000.0);
     world.pass(200);
-    let verdict = world.assert(Word::Ok, "rows flow; 1 row is given up");
+    let sentence = "rows flow; 1 row is given up; 3 rows are pending, the oldest row for 70 min: \
+                    what is of its key waits behind it";
+    let verdict = world.assert(Word::Ok, sentence);
     let to_do = &verdict.to_do[0];
     assert_eq!(to_do.hint.as_deref(), Some("outbox-router dead-letters list"));
 }
@@ -234,4 +238,134 @@ fn a_table_that_cannot_be_counted_is_told_while_rows_flow() {
     assert_eq!(verdict.word, Word::Ok);
     assert!(verdict.sentence.starts_with("rows flow; pending rows cannot be counted: role r"));
     assert_eq!(verdict.to_do.len(), 1);
+}
+
+#[test]
+fn a_row_that_is_not_due_is_no_stall_and_is_told() {
+    let mut world = World::new();
+    world.figures().pending = RowCount::Exactly(1);
+    world.figures().oldest_seconds = Some(-3_600.0);
+    world.pass(720);
+    let verdict = world.assert(Word::Ok, "rows flow; 1 row is not due yet, but in 48 min");
+    assert_eq!((verdict.blame, verdict.to_do.len()), (Blame::Nobody, 0));
+    let facts = Facts::of(&world.worker, &world.survey, &world.memory, world.now);
+    assert!(facts.still < Duration::from_secs(2), "{:?}", facts.still);
+    world.figures().pending = RowCount::Exactly(3);
+    let sentence = "rows flow; 3 rows are not due yet, the first is in 48 min";
+    world.assert(Word::Ok, sentence);
+    // Beside them one is due, and nobody delivers it.
+    world.figures().oldest_seconds = Some(0.0);
+    world.pass(75);
+    assert_eq!(world.verdict().word, Word::Stalled);
+}
+
+fn headers(id: &str) -> Failure {
+    Failure::new(Code::HeadersMalformed, format!("headers of row {id} are no object"))
+}
+
+#[test]
+fn a_row_that_is_tried_again_is_named_and_no_pace_is_promised() {
+    let mut world = World::new();
+    // The table has no columns for attempts, so the survey knows of none.
+    (world.table().waiting, world.table().failure) = (1, Some(headers("7")));
+    world.figures().oldest_seconds = Some(9.0);
+    for second in 0..20 {
+        world.figures().pending = RowCount::Exactly(30 - second);
+        world.pass(1);
+    }
+    world.figures().pending = RowCount::Exactly(3);
+    let waits = "rows flow; 1 row waits for another attempt: headers of row 7 are no object (R009)";
+    let behind =
+        "; 2 rows are pending, the oldest row for 29 s: what is of its key waits behind it";
+    let verdict = world.assert(Word::Ok, &format!("{waits}{behind}"));
+    assert_eq!((verdict.blame, verdict.to_do[0].code), (Blame::Nobody, Some("R009")));
+    // A backlog of other keys beside it is delivered, and says no time either.
+    world.worker.poller.unacked = 5;
+    let verdict = world.verdict();
+    assert_eq!(verdict.word, Word::CatchingUp);
+    assert!(!verdict.sentence.contains("at this pace"), "{}", verdict.sentence);
+    let facts = Facts::of(&world.worker, &world.survey, &world.memory, world.now);
+    assert_eq!(facts.empty_in, None);
+    world.worker.poller.unacked = 0;
+    world.figures().pending = RowCount::Exactly(1);
+    world.assert(Word::Ok, waits);
+}
+
+#[test]
+fn nobody_polls_a_table_that_is_being_handed_over() {
+    let mut world = World::new();
+    world.figures().pending = RowCount::Exactly(5);
+    let what = "table public.outbox is being handed to the stream, and nobody polls it";
+    world.survey.tables[0].handed = Some(Failure::of(Case::Switching, what));
+    for state in [PollState::Polling, PollState::Standby] {
+        world.state(state, None);
+        let verdict = world.assert(Word::Blocked, &format!("{what} (P043)"));
+        assert_eq!((verdict.code, verdict.acts()), (Some("P043"), "person"));
+        assert_eq!(verdict.to_do.len(), 1, "{:?}", verdict.to_do);
+    }
+}
+
+#[test]
+fn no_time_is_promised_while_a_table_is_being_handed_over() {
+    let mut world = World::new();
+    for left in 0..20 {
+        world.figures().pending = RowCount::Exactly(1_000 - left);
+        world.pass(1);
+    }
+    let empty_in =
+        |world: &World| Facts::of(&world.worker, &world.survey, &world.memory, world.now).empty_in;
+    assert!(empty_in(&world).is_some());
+    world.survey.tables[0].handed = Some(Failure::of(Case::Switching, "it is being handed"));
+    assert_eq!(empty_in(&world), None);
+}
+
+#[test]
+fn while_a_row_waits_that_halts_the_first_one_is_named_however_many_follow() {
+    let mut world = World::new();
+    let bad = headers("7");
+    (world.table().waiting, world.table().failure) = (1, Some(bad.clone()));
+    world.state(PollState::Failed, Some(bad));
+    world.pass(3);
+    let sentence = "1 row waits for another attempt: headers of row 7 are no object (R009); other \
+                    keys go on";
+    assert_eq!(world.assert(Word::Failed, sentence).acts(), "person");
+    // Other keys are delivered, and another row is met, which is the one that is reported.
+    let null = Failure::new(Code::KeyIsNull, "the key of row 9 is NULL");
+    world.table().published += 50;
+    (world.table().waiting, world.table().failure) = (2, Some(null.clone()));
+    world.state(PollState::Failed, Some(null.clone()));
+    world.pass(1);
+    let sentence = "2 rows wait for another attempt, one of them: headers of row 7 are no object \
+                    (R009); other keys go on";
+    let verdict = world.assert(Word::Failed, sentence);
+    assert_eq!(verdict.code, Some("R009"), "it holds for as long as before");
+    let codes: Vec<_> = verdict.to_do.iter().map(|to_do| to_do.code).collect();
+    assert_eq!(codes, [Some("R009"), Some(null.code.as_str())], "both are to be mended");
+    // The first is delivered.
+    world.table().waiting = 1;
+    world.pass(1);
+    assert_eq!(world.verdict().code, Some(null.code.as_str()));
+    (world.table().waiting, world.table().failure) = (0, None);
+    world.state(PollState::Polling, None);
+    world.assert(Word::Ok, "rows flow");
+}
+
+#[test]
+fn a_table_that_a_row_makes_unreadable_has_failed_until_it_was_read_for_a_while() {
+    let mut world = World::new();
+    let unfit = Failure::of(Case::PermissionDenied, "role r may not read public.outbox");
+    world.table().failure = Some(unfit.clone());
+    world.state(PollState::Failed, Some(unfit.clone()));
+    world.pass(10);
+    let failed = world.verdict();
+    assert_eq!(failed.word, Word::Failed);
+    // It is read again, and rows before the one that fails are delivered.
+    world.table().failure = None;
+    world.table().published += 5;
+    world.state(PollState::Polling, None);
+    world.pass(2);
+    let still = world.verdict();
+    assert_eq!((still.word, still.code), (failed.word, failed.code));
+    world.pass(5);
+    world.assert(Word::Ok, "rows flow");
 }

@@ -32,11 +32,9 @@ pub(super) fn judge(reading: &PollingReading, config: &Config) -> Judged {
     let of_router = of_router(reading.router.as_ref());
     let said = router::to_do(reading.router.as_ref());
     if let (Some(overall), Some(findings)) = (of_router, said) {
-        let blame = blame::of_router(reading.router.as_ref());
-        let blame = blame.unwrap_or_else(|| Who::Unknown.because(""));
-        let mut verdict = Verdict { blame, unanswered: None, findings, notes: Vec::new() };
-        add(&mut verdict.findings, failures(reading));
-        return Judged { overall, verdict };
+        let verdict =
+            Verdict { blame: blame(reading), unanswered: None, findings, notes: Vec::new() };
+        return unless_handed(reading, Judged { overall, verdict });
     }
     let mut findings: Vec<Finding> = Vec::new();
     add(&mut findings, failures(reading));
@@ -59,6 +57,32 @@ pub(super) fn judge(reading: &PollingReading, config: &Config) -> Judged {
     };
     let overall = Overall::without_router(word, sentence);
     Judged { overall, verdict: Verdict { blame, unanswered, findings, notes: Vec::new() } }
+}
+
+/// Who has to act, as the router says.
+fn blame(reading: &PollingReading) -> BlameLine {
+    let router = reading.router.as_ref();
+    let blame = blame::of_router(router).unwrap_or_else(|| Who::Unknown.because(""));
+    if blame.needs_person && reading.a_row_needs_person() {
+        let why = "other keys go on, and what waits is tried again".to_owned();
+        return BlameLine { why, ..blame };
+    }
+    blame
+}
+
+/// The router may not have seen yet that nobody may poll a table.
+fn unless_handed(reading: &PollingReading, judged: Judged) -> Judged {
+    let Judged { mut overall, mut verdict } = judged;
+    if overall.is_well()
+        && let Some(handed) = reading.handed()
+    {
+        let finding = Finding::of(handed);
+        let why = "nobody polls the tables".to_owned();
+        overall = Overall::without_router(Some(Word::Blocked), named(&finding));
+        verdict.blame = BlameLine { who: Who::Part(Blame::of(handed)), needs_person: true, why };
+    }
+    add(&mut verdict.findings, failures(reading));
+    Judged { overall, verdict }
 }
 
 /// Why the tables could not be read, or one of them.

@@ -1,4 +1,4 @@
-use relay::{Code, Failure};
+use relay::{Case, Code, Failure};
 use serde_json::{Value, json};
 
 use super::*;
@@ -118,4 +118,36 @@ fn the_json_has_the_same() {
     assert_eq!(json["pending_rows"], 3);
     assert_eq!(json["tables"][0]["holders"][0]["shards"], 64);
     assert_eq!(json["findings"][0]["commands"][0], "outbox-router status");
+}
+
+#[test]
+fn rows_that_are_not_due_are_told_apart() {
+    let text = text(&reading(Some(router("ok", "rows flow")), vec![pending(2, -3_600.0)]));
+    let line = "behind    2 rows are pending; 2 rows are not due yet, the first in 60 min\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn a_router_that_has_not_seen_yet_that_nobody_may_poll_is_not_believed() {
+    let mut table = pending(5, 30.0);
+    let what = "table public.outbox is being handed to the stream, and nobody polls it";
+    table.handed = Some(Failure::of(Case::Switching, what));
+    let reading = reading(Some(router("ok", "rows flow")), vec![table]);
+    let judged = judge(&reading, &Config::default());
+    assert!(!judged.overall.is_well());
+    let text = text(&reading);
+    assert!(text.starts_with(&format!("verdict   BLOCKED: {what} (P043)\n")), "{text}");
+    assert!(text.contains("to blame  a person: nobody polls the tables\n"), "{text}");
+    assert!(!text.contains("at this pace"), "{text}");
+}
+
+#[test]
+fn a_row_that_waits_in_the_memory_of_the_router_is_counted_and_other_keys_go_on() {
+    let mut halts = router("failed", "1 row waits for another attempt: no object (R009)");
+    (halts["verdict"]["acts"], halts["verdict"]["code"]) = (json!("person"), json!("R009"));
+    halts["tables"] = json!([{ "name": "public.outbox", "waiting": 1 }]);
+    let text = text(&reading(Some(halts), vec![pending(3, 0.5)]));
+    let blame = "to blame  a person: other keys go on, and what waits is tried again\n";
+    assert!(text.contains(blame), "{text}");
+    assert!(text.contains(", 1 wait for another attempt, 0 given up\n"), "{text}");
 }
