@@ -175,13 +175,13 @@ impl Switching<'_> {
                         for replication on: the router could not follow the slot";
             return Err(Failure::of(Case::Pooler, what).into());
         }
-        match failure.code {
-            // The right is given with the slot; the server may be out of reach from here alone.
-            Code::RoleLacksReplication | Code::ServerUnreachable => Ok(()),
-            // The role is made with the slot.
-            _ if args.role.is_some() => Ok(()),
-            _ => Err(failure.into()),
+        // The right, or the role itself, is given with the slot; the server may be out of reach
+        // from here alone.
+        let is_mended = [Code::RoleLacksReplication, Code::ServerUnreachable];
+        if args.role.is_some() || is_mended.contains(&failure.code) {
+            return Ok(());
         }
+        Err(failure.into())
     }
 
     async fn wait_for_workers(

@@ -48,7 +48,7 @@ enum Hears {
 enum State {
     /// Opens a connection. It is kept here, so that nothing is lost when it is not awaited.
     Connecting(Pin<Box<dyn Future<Output = Result<Listening, Failure>> + Send>>),
-    Listening(Listening),
+    Listening(Box<Listening>),
     Pausing(Pin<Box<tokio::time::Sleep>>),
 }
 
@@ -100,7 +100,7 @@ impl Listener {
                         if std::mem::replace(&mut self.hears, Hears::Yes) == Hears::No {
                             tracing::info!("NOTIFY is heard again");
                         }
-                        State::Listening(listening)
+                        State::Listening(Box::new(listening))
                     }
                     Err(failure) => {
                         if std::mem::replace(&mut self.hears, Hears::No) == Hears::Yes {
