@@ -14,6 +14,9 @@ use crate::shape::{Distribution, Shape};
 
 /// What the table of a [`BenchServer`] needs to be polled.
 const COLUMNS: &str = "ADD n bigint GENERATED ALWAYS AS IDENTITY, ADD published_at timestamptz";
+/// And to have its rows claimed, each of which is updated twice then.
+const CLAIMS: &str = "ADD status text NOT NULL DEFAULT 'PENDING', ADD locked_by text, \
+                      ADD locked_until timestamptz";
 /// How long the last marks may take.
 const MARKED: Duration = Duration::from_mins(1);
 
@@ -26,9 +29,21 @@ impl PolledTable {
     /// Without rows.
     pub(super) async fn create(args: &Args) -> anyhow::Result<Self> {
         let server = BenchServer::start(args.version(), Distribution::default()).await?;
-        let sql = format!("ALTER TABLE {} {COLUMNS}", server.table());
-        server.session.batch_execute(&sql).await?;
-        Ok(Self { server })
+        let table = Self { server };
+        table.add(COLUMNS).await?;
+        Ok(table)
+    }
+
+    /// The same, with rows that are claimed when they are read.
+    pub(super) async fn claimed(args: &Args) -> anyhow::Result<Self> {
+        let table = Self::create(args).await?;
+        table.add(CLAIMS).await?;
+        Ok(table)
+    }
+
+    async fn add(&self, columns: &str) -> anyhow::Result<()> {
+        let sql = format!("ALTER TABLE {} {columns}", self.server.table());
+        Ok(self.server.session.batch_execute(&sql).await?)
     }
 
     /// Empties it, and writes so many rows, all of them pending.

@@ -49,6 +49,8 @@ struct Figures {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Router(Source),
+    /// By polling a table whose rows are claimed.
+    Claiming,
     Literature,
 }
 
@@ -56,6 +58,7 @@ impl Way {
     fn name(self, reader: &Reader) -> String {
         match self {
             Self::Router(source) => format!("{}, {}", reader.name(), source.name()),
+            Self::Claiming => format!("{}, polling with claims", reader.name()),
             Self::Literature => "batches of 100, one UPDATE per row".to_owned(),
         }
     }
@@ -63,6 +66,7 @@ impl Way {
     const fn slug(self) -> &'static str {
         match self {
             Self::Router(source) => source.name(),
+            Self::Claiming => "claiming",
             Self::Literature => "literature",
         }
     }
@@ -88,17 +92,21 @@ pub(super) async fn measure(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let events = args.events(EVENTS);
-    let table = PolledTable::create(args).await?;
+    let (table, claimed) = (PolledTable::create(args).await?, PolledTable::claimed(args).await?);
     let topics = RunTopics::create(&kafka.bootstrap(), "polling", Distribution::default()).await?;
-    table.set_up(&Source::Polling.router(&table, reader, &topics)?, &[]).await?;
-    let ways = [Way::Router(Source::Polling), Way::Router(Source::Stream), Way::Literature];
+    for table in [&table, &claimed] {
+        table.set_up(&Source::Polling.router(table, reader, &topics)?, &[]).await?;
+    }
+    let [polling, stream] = [Source::Polling, Source::Stream].map(Way::Router);
+    let ways = [polling, stream, Way::Claiming, Way::Literature];
     let mut rows = ways.map(|way| Row { way, name: way.name(reader), runs: Vec::new() });
     for turn in 0..=args.runs {
         for row in alternate_order(turn, &mut rows) {
             let name = format!("polling-{turn}-{}", row.way.slug());
             let topics =
                 RunTopics::create(&kafka.bootstrap(), &name, Distribution::default()).await?;
-            let outcome = run(row.way, reader, &table, &topics, events).await?;
+            let table = if row.way == Way::Claiming { &claimed } else { &table };
+            let outcome = run(row.way, reader, table, &topics, events).await?;
             topics.delete().await?;
             let what = format!("polling run {turn} of {}", row.name);
             let Some(figures) = report.require_no_anomaly(&what, outcome)? else { continue };
@@ -153,8 +161,13 @@ async fn run(
     events: u64,
 ) -> anyhow::Result<Result<Figures, String>> {
     let server = &table.server;
-    let (rate, cost) = match way {
-        Way::Router(source) => {
+    let source = match way {
+        Way::Router(source) => Some(source),
+        Way::Claiming => Some(Source::Polling),
+        Way::Literature => None,
+    };
+    let (rate, cost) = match source {
+        Some(source) => {
             source.before_rows(table).await?;
             table.fill(events).await?;
             let mut router = source.router(table, reader, topics)?;
@@ -170,7 +183,7 @@ async fn run(
             source.stop(table, &mut router).await?;
             (rate, cost)
         }
-        Way::Literature => {
+        None => {
             table.fill(events).await?;
             let before = Used::now(server, None).await?;
             let (url, name) = (table.url(), table.name());
