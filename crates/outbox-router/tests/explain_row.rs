@@ -89,8 +89,7 @@ async fn people_see_the_record_and_the_rule_behind_each_part() {
         partition  4 of 6: the key's murmur2 hash 417700972 mod 6\n\
         key        42 (2 bytes), from column aggregate_id\n\
         value      14 bytes, from column payload\n\
-        timestamp  the transaction's commit time; of a row that is polled the time that its table \
-        gives, else that of its reading\n\
+        timestamp  the transaction's commit time\n\
         headers    id: 0198  (format, column id)\n           \
         type: Placed  (format, column event_type)\n           \
         tenant: acme  (member of column headers)\n";
@@ -383,4 +382,35 @@ async fn a_hint_names_the_brokers_of_the_configuration() {
     let output = explain(&settings, &["--row", &row, "--partitions", "6"]).await;
     let command = "kafka-topics.sh --bootstrap-server 127.0.0.1:9092 --alter --topic";
     assert!(output.out.contains(command), "{}", output.out);
+}
+
+const POLLED: [&str; 3] = ["", "[postgres]", "source = \"polling\""];
+
+#[tokio::test]
+async fn of_a_row_that_is_polled_nothing_is_said_of_a_transaction() {
+    let at = row_with(&json!({ "created_at": "2026-01-01T00:00:00+00:00" })).to_string();
+    let line = ["--row", &at, "--type", "created_at=timestamptz"];
+    let output = explain(&POLLED, &line).await;
+    assert!(output.out.contains("\ntimestamp  that of column created_at\n"), "{}", output.out);
+    let output = explain(&POLLED, &["--row", &row().to_string()]).await;
+    assert!(output.out.contains("\ntimestamp  when the row is read\n"), "{}", output.out);
+    let found = explained(&POLLED, &row(), &[]).await;
+    assert_eq!(found["timestamp"], json!({ "milliseconds": null, "source": "reading" }));
+}
+
+#[tokio::test]
+async fn a_row_that_is_polled_is_corrected_and_one_that_is_streamed_is_routed_otherwise() {
+    let row = row_with(&json!({ "aggregate_id": null }));
+    let settings = ["columns.aggregate_id = \"aggregate_id\""];
+    let output = explain(&POLLED, &["--row", &row.to_string()]).await;
+    let outcome = "outcome    run would try it again until it can be delivered: R001: ";
+    assert!(output.out.contains(outcome), "{}", output.out);
+    let polled = explained(&[&settings[..], &POLLED[..]].concat(), &row, &[]).await;
+    let hint = polled["refused"]["hint"].as_str().expect("a hint");
+    let update =
+        "update \"public\".\"outbox\" set KEY_COLUMN = VALUE where ID_COLUMN = '0198'; or,";
+    assert!(hint.starts_with(update) && !hint.contains("--dead-letters"), "{hint}");
+    let streamed = explained(&settings, &row, &[]).await;
+    let hint = streamed["refused"]["hint"].as_str().expect("a hint");
+    assert!(hint.starts_with("map columns.aggregate_id ") && !hint.contains("update"), "{hint}");
 }

@@ -82,6 +82,8 @@ pub(super) async fn create(
                 made = &mut creating => return Ok(made.map_err(refused)?),
                 () = sleep(Duration::from_secs(1)) => {}
             }
+            // Also at the end: a wait of a second is over before anybody has looked.
+            waits.report(watcher, pid, out).await?;
             if Instant::now() >= until {
                 // Its own timeouts do not end the wait, and neither does a closed connection.
                 watcher.query_one("select pg_terminate_backend($1)", &[&pid]).await?;
@@ -90,7 +92,6 @@ pub(super) async fn create(
                     Err(_) => Err(waits.failure(&slot, wait).into()),
                 };
             }
-            waits.report(watcher, pid, out).await?;
         }
     });
     Box::pin(created).await

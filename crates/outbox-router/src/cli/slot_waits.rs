@@ -60,8 +60,13 @@ impl SlotWaits {
             "the slot {slot} was not created within {}: transactions that were open did not end",
             wording::roughly(wait)
         );
+        let failure = Failure::of(Case::SlotWaits, message);
+        // Of those that ended at the last moment nothing is known, and the hint says PID.
+        if self.remedies.is_empty() {
+            return failure;
+        }
         let remedies: Vec<&str> = self.remedies.iter().map(String::as_str).collect();
-        Failure::of(Case::SlotWaits, message).naming(Name::EndTransactions, remedies.join("; "))
+        failure.naming(Name::EndTransactions, remedies.join("; "))
     }
 }
 
@@ -90,4 +95,21 @@ fn blocker(row: &Row) -> Result<(String, String), tokio_postgres::Error> {
         "pid {pid}, {application}, database {database}, open for {open}, last statement {query} ago"
     );
     Ok((who, format!("select pg_terminate_backend({pid})")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codes::hint;
+
+    #[test]
+    fn the_hint_ends_what_was_seen_and_is_never_empty() {
+        let mut waits = SlotWaits::default();
+        let of = |waits: &SlotWaits| hint(&waits.failure("s", Duration::from_secs(1))).unwrap();
+        assert!(of(&waits).starts_with("end them (select pg_terminate_backend(PID)) and "));
+        waits.remedies.insert("select pg_terminate_backend(7)".to_owned());
+        waits.remedies.insert("rollback prepared 'x'".to_owned());
+        let expected = "end them (rollback prepared 'x'; select pg_terminate_backend(7)) and ";
+        assert!(of(&waits).starts_with(expected));
+    }
 }

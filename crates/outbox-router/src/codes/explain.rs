@@ -8,6 +8,7 @@ use super::{
     CLOSING,
     explanation::Explanation,
     hint::{Hint, HintPart},
+    row_source::correction,
     template::fill,
 };
 
@@ -50,13 +51,27 @@ pub fn after_repair(explanation: &Explanation) -> Option<String> {
     })
 }
 
-/// What lets the events of other keys go on, as a sentence of its own.
+/// What stands before the statement that corrects a row.
+const CORRECTED: &str = "A row that is streamed can no longer be changed; one that is polled can:";
+
+/// What becomes of an event that cannot be delivered, in sentences: how a row that is polled is
+/// corrected, and what lets the events of other keys go on.
 pub fn meanwhile(explanation: &Explanation) -> Option<String> {
+    let corrected = own_correction(explanation).map(|text| format!("{CORRECTED} {text}. "));
+    Some(corrected.unwrap_or_default() + &others_go_on(explanation)?)
+}
+
+fn own_correction(explanation: &Explanation) -> Option<Hint> {
+    correction(Code::parse(explanation.code)?).map(typed)
+}
+
+fn others_go_on(explanation: &Explanation) -> Option<String> {
     let class = ErrorClass::of(Code::parse(explanation.code)?)?.as_str();
     Some(format!(
-        "With on_error.{class} = \"dead_letter\" the router does not stop at such an event: it goes \
-         into the table that outbox-router setup --dead-letters makes, and the events of other keys \
-         go on."
+        "With on_error.{class} = \"dead_letter\" the router does not stop at such an event, and the \
+         events of other keys go on. One that is streamed goes into the table that outbox-router \
+         setup --dead-letters makes. A row that is polled stays in its own table, marked as given \
+         up: that takes a column abandoned_at, or a status with a word for abandoned."
     ))
 }
 
@@ -80,8 +95,12 @@ pub fn explain(explanation: &Explanation, out: &mut dyn Write) -> fmt::Result {
     if let Some(closing) = after_repair(explanation) {
         writeln!(out, "\n{closing}")?;
     }
-    if let Some(meanwhile) = meanwhile(explanation) {
-        writeln!(out, "\n{meanwhile}")?;
+    if let Some(correction) = own_correction(explanation) {
+        writeln!(out, "\n{CORRECTED}")?;
+        write_parts(&correction, "  ", out)?;
+    }
+    if let Some(others) = others_go_on(explanation) {
+        writeln!(out, "\n{others}")?;
     }
     if runs_kafka_tool(explanation) {
         writeln!(out, "\n{KAFKA_TOOLS}")?;

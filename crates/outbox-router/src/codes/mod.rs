@@ -16,6 +16,7 @@ mod kafka;
 mod publication;
 mod recovery;
 mod retention;
+mod row_source;
 mod rows;
 mod server;
 mod slot;
@@ -23,7 +24,10 @@ mod template;
 
 use std::error::Error;
 
-use relay::{Case, Class, Code, ErrorClass, Failure, Names};
+use relay::{Class, Failure, Names};
+
+use crate::config::SourceKind;
+use row_source::{RowSource, dead_letter_option, skip_option, with_correction};
 
 pub use doctor::Advice;
 pub use explain::{KAFKA_TOOLS, after_repair, explain, meanwhile, typed, write_parts};
@@ -93,7 +97,17 @@ pub fn hint(failure: &Failure) -> Option<String> {
 
 /// The same, with its commands.
 pub fn to_type(failure: &Failure) -> Option<Hint> {
-    full_hint(failure, None)
+    full_hint(failure, None, RowSource::of(failure))
+}
+
+/// What to type about a row, where it is known whether it is streamed or polled.
+pub fn hint_of_row(failure: &Failure, source: SourceKind) -> Option<String> {
+    to_type_of_row(failure, source).map(Hint::into_text)
+}
+
+/// The same, with its commands.
+pub fn to_type_of_row(failure: &Failure, source: SourceKind) -> Option<Hint> {
+    full_hint(failure, None, RowSource::known(source))
 }
 
 /// What to type about what `doctor` advises, with the names filled in.
@@ -109,15 +123,15 @@ pub fn hint_of_open(failure: &Failure, name: &str) -> Option<String> {
 
 /// The same, with its commands.
 pub fn to_type_of_open(failure: &Failure, name: &str) -> Option<Hint> {
-    full_hint(failure, Some(name))
+    full_hint(failure, Some(name), RowSource::of(failure))
 }
 
-fn full_hint(failure: &Failure, name: Option<&str>) -> Option<Hint> {
+fn full_hint(failure: &Failure, name: Option<&str>, from: RowSource) -> Option<Hint> {
     let below = failure.source().and_then(|cause| cause.downcast_ref::<Failure>());
     let below = below.and_then(to_type);
     let is_open = name.is_some() && failure.class() == Class::Gap;
     let closing = (failure.is_of_gap() || is_open).then_some(CLOSING);
-    let own = remedy(failure, closing);
+    let own = remedy(failure, closing, from);
     let own = own.map(|remedy| template::fill(&remedy, &failure.names, name));
     match (below, failure.case) {
         (None, _) => own,
@@ -130,46 +144,9 @@ fn full_hint(failure: &Failure, name: Option<&str>) -> Option<Hint> {
     }
 }
 
-/// What lets the other events go on, after the remedy of a failure that is one event's alone.
-fn dead_letter_option(failure: &Failure) -> Option<String> {
-    // The state topic's record is no event, and neither is the one that shows a dead letter. The
-    // last is an event that cannot be one, although it is to be.
-    let may_be_one = !matches!(
-        failure.case,
-        Some(
-            Case::StateRecordTooLarge
-                | Case::LetterTooLarge
-                | Case::LetterRefused
-                | Case::RowTooLargeForKey
-        )
-    );
-    let class = ErrorClass::of(failure.code).filter(|_| may_be_one)?;
-    Some(format!(
-        "or, so that the events of other keys go on: `{{setup}} --dead-letters`, then write {} = \
-         \"dead_letter\" under [on_error] and restart (the topic dead_letters.topic has to exist, or \
-         to be \"\"; where rows are polled, each table needs a column abandoned_at instead)",
-        class.as_str()
-    ))
-}
-
-/// What gives up the one row at which the router stands. A record that only the broker refuses is
-/// no such row: the session ends with it.
-fn skip_option(failure: &Failure) -> Option<String> {
-    let is_row = match ErrorClass::of(failure.code)? {
-        ErrorClass::BadRow | ErrorClass::Unroutable => true,
-        ErrorClass::TooLarge => failure.code == Code::RowTooLarge,
-        ErrorClass::Rejected => false,
-    };
-    let lsn = failure.lsn.filter(|_| is_row)?;
-    let id = if failure.code == Code::IdIsNull { "" } else { " --id {row_id}" };
-    // The option before it says how the tables are made, which both need.
-    Some(format!(
-        "or, after the same setup, give up this one row: `outbox-router skip --lsn {lsn}{id} {{admin}}`"
-    ))
-}
-
-fn remedy(failure: &Failure, closing: Option<&str>) -> Option<String> {
-    let options = [own_remedy(failure, closing), dead_letter_option(failure), skip_option(failure)];
+fn remedy(failure: &Failure, closing: Option<&str>, from: RowSource) -> Option<String> {
+    let own = with_correction(own_remedy(failure, closing), failure.code, from);
+    let options = [own, dead_letter_option(failure, from), skip_option(failure)];
     let options: Vec<String> = options.into_iter().flatten().collect();
     (!options.is_empty()).then(|| options.join("; "))
 }

@@ -21,8 +21,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "The event has no topic. The router stops at the row and tries it again every 30 \
                   s.",
         remedy: "set a topic without that column and restart; if it is ${aggregate_type}, \
-                 columns.aggregate_type may be mapped to another column instead; a row that is \
-                 streamed can no longer be changed, and one that is polled is corrected by UPDATE",
+                 columns.aggregate_type may be mapped to another column instead",
         cases: &[],
     },
     Explanation {
@@ -32,8 +31,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   or '..'. The router rejects other names and never rewrites them. It stops at \
                   the row and tries it again every 30 s.",
         remedy: "set a topic without that column and restart; if it is ${aggregate_type}, \
-                 columns.aggregate_type may be mapped to another column instead; a row that is \
-                 streamed can no longer be changed, and one that is polled is corrected by UPDATE; correct what writes such names",
+                 columns.aggregate_type may be mapped to another column instead; correct what \
+                 writes such names",
         cases: &[],
     },
     Explanation {
@@ -41,8 +40,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "the id column is NULL",
         meaning: "Consumers recognise a repeated event by its id. The router stops at the row and \
                   tries it again every 30 s.",
-        remedy: "map columns.id to a column that is never NULL and restart; a row that is \
-                 streamed can no longer be changed, and one that is polled is corrected by UPDATE",
+        remedy: "map columns.id to a column that is never NULL and restart",
         cases: &[],
     },
     Explanation {
@@ -100,8 +98,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::TimeType,
                 "the column of the time is no time",
-                "set timestamp = \"commit\" in the table's [[outbox]] block and restart; for rows \
-                 to come, make the column a timestamp, a date or an integer",
+                "set timestamp = \"commit\", or \"now\" where rows are polled, in the table's \
+                 [[outbox]] block and restart; for rows to come, make the column a timestamp, a date or an integer",
             ),
             case_remedy(
                 Case::PartitionType,
@@ -125,20 +123,17 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   name of a header that the format writes. columns.tracing is the text of a \
                   java.util.Properties. A header of extra_headers with a pointer needs a column of \
                   JSON. The router stops at the row and tries it again every 30 s.",
-        remedy: "to leave the column out, map columns.headers = [] and restart; a row that is \
-                 streamed can no longer be changed, and one that is polled is corrected by UPDATE; correct what writes the column",
+        remedy: "to leave the column out, map columns.headers = [] and restart; correct what writes the column",
         cases: &[
             case_remedy(
                 Case::TracingMalformed,
                 "the trace context is no text of a java.util.Properties",
-                "to leave the column out, map columns.tracing = [] and restart; a row that is \
-                 streamed can no longer be changed, and one that is polled is corrected by UPDATE; correct what writes the column",
+                "to leave the column out, map columns.tracing = [] and restart; correct what writes the column",
             ),
             case_remedy(
                 Case::ExtraHeader,
                 "a header of extra_headers cannot be made",
-                "take the header that is named out of extra_headers and restart; a row that is \
-                 streamed can no longer be changed, and one that is polled is corrected by UPDATE; correct what writes its column",
+                "take the header that is named out of extra_headers and restart; correct what writes its column",
             ),
         ],
     },
@@ -186,8 +181,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[case_remedy(
             Case::PartitionNumber,
             "the number is negative, or larger than any partition's",
-            "map columns.partition = [] for this table and restart; a row that is \
-                 streamed can no longer be changed, and one that is polled is corrected by UPDATE; correct what writes the column",
+            "map columns.partition = [] for this table and restart; correct what writes the column",
         )],
     },
     Explanation {

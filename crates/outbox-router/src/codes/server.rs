@@ -22,8 +22,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "PostgreSQL refuses the router, or the router the server",
         meaning: "The role, the password, the database or the certificate is not accepted. The \
                   router tries again every 30 s, so it continues by itself when the cause is gone.",
-        remedy: "check user and password, and the lines for this host in pg_hba.conf; a role that \
-                 does not exist yet is made by `{setup} --role NAME`",
+        remedy: "a role that does not exist yet is made by `{setup} --role {role}`; else check \
+                 user and password, and the lines for this host in pg_hba.conf",
         cases: &[
             case_remedy(
                 Case::TlsRefused,
@@ -112,7 +112,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::CommandDenied,
                 "the role of a command may not do it",
-                "connect as a role that may do it: --admin-url postgres://ADMIN@HOST:PORT/DATABASE",
+                "connect as a role that may do it, the owner of what the message names or a \
+                 superuser: --admin-url postgres://ADMIN@HOST:PORT/DATABASE",
             ),
             case_remedy(
                 Case::CommandLacks,
@@ -180,8 +181,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   compute; and, where [on_error] makes dead letters, columns in which a row that is \
                   given up is recorded. The message names what this table lacks. The other tables \
                   are polled.",
-        remedy: "add what the message names, or name the column in outbox.mark or outbox.columns: \
-                 docs/polling.md has the columns",
+        remedy: "add what the message names, or name the column in outbox.mark or outbox.columns \
+                 (docs/polling.md has the columns); then `{setup}`, since the index of pending rows \
+                 is made for the marks that there were (D050)",
         cases: &[],
     },
     Explanation {
@@ -207,8 +209,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 Case::SwitchHeld,
                 "a switch finds events that could not be delivered",
                 "`outbox-router dead-letters list` names them; deliver them by `outbox-router \
-                 dead-letters requeue {admin}` or give them up by `outbox-router dead-letters drop \
-                 {admin}`, then type the same command again",
+                 dead-letters requeue --all {admin}`, or give them up by `outbox-router \
+                 dead-letters drop --all {admin}` (--id ID in the place of --all: one of them); \
+                 when they have left, type the same command again",
             ),
             case_remedy(
                 Case::SwitchLater,
@@ -231,6 +234,14 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  {admin}` with a copy of the configuration that has postgres.source = \"stream\" \
                  and none of the keys that `outbox-router check` then refuses; then \
                  `outbox-router switch stream {admin}`",
+            ),
+            case_remedy(
+                Case::StillPolled,
+                "setup would make a slot for tables that workers poll",
+                "`outbox-router switch stream {admin}` with the configuration by which they are \
+                 polled: it sends the rows that are pending, and makes the slot; or, where nobody \
+                 is to poll them any more and no pending row matters, `outbox-router teardown \
+                 --apply {admin}` with that configuration first",
             ),
             case_remedy(
                 Case::SwitchWithoutSlot,

@@ -50,7 +50,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[case_remedy(
             Case::SlotNeeded,
             "a command needs the slot for itself",
-            "stop that router first, or end its connection: `select pg_terminate_backend({pid})`",
+            "stop that router first, by SIGTERM; only where its process is gone, end the connection \
+             that is left: `select pg_terminate_backend({pid})` (a router that runs connects again)",
         )],
     },
     Explanation {

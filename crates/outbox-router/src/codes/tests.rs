@@ -107,13 +107,16 @@ fn who_lost_acknowledged_records_is_told_of_replay() {
 fn unknown_names_are_left_as_placeholders() {
     let failure = Failure::new(Code::RecordTooLarge, "a record is too large");
     let hint = hint(&failure).unwrap();
-    let expected = "--bootstrap-server HOST:PORT --alter --entity-type topics --entity-name TOPIC \
-                    --add-config max.message.bytes=BYTES; or, so that the events of other keys go on: \
-                    outbox-router setup --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE \
-                    --dead-letters, then write too_large = \"dead_letter\" under [on_error] and \
-                    restart (the topic dead_letters.topic has to exist, or to be \"\"; where rows are \
-                    polled, each table needs a column abandoned_at instead)";
-    assert!(hint.ends_with(expected), "{hint}");
+    let setup = "outbox-router setup --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE";
+    let expected = format!(
+        "--bootstrap-server HOST:PORT --alter --entity-type topics --entity-name TOPIC \
+         --add-config max.message.bytes=BYTES; or, so that the events of other keys go on: {setup} \
+         --dead-letters, then write too_large = \"dead_letter\" under [on_error] and restart (the \
+         topic dead_letters.topic has to exist, or to be \"\"); where rows are polled, in the place \
+         of --dead-letters: alter table TABLE add column abandoned_at timestamptz and {setup}, \
+         unless it has such a column, or a status with a word for abandoned"
+    );
+    assert!(hint.ends_with(&expected), "{hint}");
 }
 
 #[test]
@@ -244,6 +247,32 @@ fn a_failure_without_a_remedy_of_its_own_has_that_of_its_cause() {
     assert_eq!(hint(&failure), expected);
 }
 
+/// The router connects again at once.
+#[test]
+fn who_needs_the_slot_is_told_to_stop_the_router_and_not_to_cut_its_connection() {
+    let failure = Failure::of(Case::SlotNeeded, "in use").naming(Name::Pid, 7);
+    let hint = hint(&failure).unwrap();
+    assert!(hint.starts_with("stop that router first, by SIGTERM; only where its process is gone"));
+    assert!(hint.contains("select pg_terminate_backend(7) (a router that runs connects again)"));
+}
+
+#[test]
+fn what_a_switch_has_to_wait_for_can_be_typed() {
+    let held = hint(&Failure::of(Case::SwitchHeld, "held")).unwrap();
+    let admin = template::ADMIN;
+    for verb in ["requeue", "drop"] {
+        let command = format!("outbox-router dead-letters {verb} --all {admin}");
+        assert!(held.contains(&command), "{held}");
+    }
+}
+
+#[test]
+fn who_gives_a_table_another_mark_is_told_to_make_its_index() {
+    let setup = "outbox-router setup --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE";
+    let polling = hint(&Failure::new(Code::Polling, "no column")).unwrap();
+    assert!(polling.contains(&format!("then {setup}, since the index")), "{polling}");
+}
+
 #[test]
 fn json_in_a_remedy_is_text() {
     let failure = Failure::of(Case::StateTopicReplicas, "one replica")
@@ -290,6 +319,19 @@ fn an_explanation_says_what_follows_the_repair_of_a_gap() {
     for (code, follows) in [("P023", true), ("P030", true), ("P014", false), ("P028", false)] {
         assert_eq!(explained(code).contains(closing), follows, "{code}");
     }
+}
+
+#[test]
+fn an_explanation_says_of_both_sources_what_becomes_of_an_event() {
+    let text = explained("R001");
+    let corrected = "one that is polled can:\n  update TABLE set KEY_COLUMN = VALUE where ID_COLUMN \
+                     = 'ID'\n\nWith on_error.bad_row = \"dead_letter\" ";
+    let kept = "A row that is polled stays in its own table, marked as given up: that takes a \
+                column abandoned_at, or a status with a word for abandoned.";
+    for part in [corrected, "that outbox-router setup --dead-letters makes. ", kept] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!explained("R005").contains("is polled can"), "nothing in the row is wrong");
 }
 
 #[test]

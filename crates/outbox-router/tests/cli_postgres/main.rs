@@ -20,6 +20,7 @@ mod record;
 mod replay;
 mod server;
 mod setup;
+mod setup_polled;
 mod setup_roles;
 mod skip;
 mod status;

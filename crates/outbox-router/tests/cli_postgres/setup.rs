@@ -359,6 +359,26 @@ async fn the_transaction_that_the_slot_waits_for_is_named() {
     assert!(made.out.contains("slot outbox_router: created at "), "{}", made.out);
 }
 
+/// It was over before anybody had looked, and the hint was `end them ()`.
+#[tokio::test]
+async fn also_of_a_short_wait_the_transaction_is_named() {
+    let (server, kafka) = (Server::start(), StateCluster::start());
+    server.run_command(&["setup", "--apply", "--create-table"]).await;
+    server.sql("select pg_drop_replication_slot('outbox_router')");
+    let held = server.open_transaction("nightly report");
+    let pid =
+        server.sql("select pid from pg_stat_activity where application_name = 'nightly report'");
+    for more in [&[][..], &["--backfill"]] {
+        let line = [&["setup", "--apply", "--wait", "1s"], more].concat();
+        let line = kafka.without_state(&line);
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        let waited = server.run_command(&line).await;
+        let hint = format!("hint: end them (select pg_terminate_backend({pid})) and type");
+        assert!(waited.err.contains(&hint), "{more:?}: {waited:?}");
+    }
+    drop(held);
+}
+
 #[tokio::test]
 async fn a_server_that_cannot_decode_is_refused_with_the_remedy() {
     let server = Server::with_settings("wal_level = replica");

@@ -51,7 +51,8 @@ async fn a_slot_in_use_is_not_dropped() {
         refused.err,
         format!(
             "error: P012: the slot outbox_router is in use by pid {pid}, pg_recvlogical\n  hint: \
-             stop that router first, or end its connection: select pg_terminate_backend({pid})\n"
+             stop that router first, by SIGTERM; only where its process is gone, end the connection \
+             that is left: select pg_terminate_backend({pid}) (a router that runs connects again)\n"
         )
     );
     assert_eq!(server.sql("select count(*) from pg_publication"), "1");

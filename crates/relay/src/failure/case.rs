@@ -119,6 +119,8 @@ cases! {
     Switching = "switching" of Switched,
     /// A switch finds a slot, or a witness, that it has not made.
     SwitchOfOther = "switch_of_other" of Switched,
+    /// A slot is to be made for tables that workers poll.
+    StillPolled = "still_polled" of Switched,
     /// A switch back finds no slot that says what was delivered.
     SwitchWithoutSlot = "switch_without_slot" of Switched,
     /// Another database cluster.

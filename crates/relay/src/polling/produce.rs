@@ -5,12 +5,13 @@ use pgoutput::{Insert, parse_insert_prefix};
 use super::{Poller, Work, pending_row::PendingRow, polled_row::PolledRow, protocol::WaitsKept};
 use crate::{
     clock::{Moment, Now},
-    failure::{Code, Failure},
+    failure::{Code, Failure, Name},
     held::ErrorClass,
     ports::{RecordSink, Refusal, RefusalReason},
     progress::ticket::{Ticket, TransactionRef},
     routing::{record::TopicId, table::TableName, topics::Topics},
     session::{Row, Rows},
+    source::quote_table,
 };
 
 /// How many rows are offered before acknowledgements have their turn.
@@ -160,7 +161,7 @@ impl ProducedBy<'_> {
             // The statement that reads rows leaves these out.
             Row::NotOutbox | Row::FilteredOut => Offer::PassedOver,
             Row::TopicPending(topic) => Offer::LookUp(topic),
-            Row::Refused(refused) => of_row(refused.failure),
+            Row::Refused(refused) => self.of_row(refused.failure),
         }
     }
 
@@ -173,18 +174,21 @@ impl ProducedBy<'_> {
             self.rows.refuse_oversized(row.insert.len(), &prefix, self.row_bytes)
         });
         match refused {
-            Ok(Some(failure)) => of_row(failure),
+            Ok(Some(failure)) => self.of_row(failure),
             Ok(None) => Offer::PassedOver,
             Err(failure) => unfit(failure),
         }
     }
-}
 
-/// A failure that lies in the row, or in its table.
-fn of_row(failure: Failure) -> Offer {
-    match ErrorClass::of(failure.code) {
-        Some(_) => Offer::Failed(Box::new(failure)),
-        None => unfit(failure),
+    /// A failure that lies in the row, or in its table. A row can be corrected where it is.
+    fn of_row(&self, failure: Failure) -> Offer {
+        match ErrorClass::of(failure.code) {
+            Some(_) => {
+                let failure = failure.naming(Name::QuotedTable, quote_table(self.table));
+                Offer::Failed(Box::new(failure))
+            }
+            None => unfit(failure),
+        }
     }
 }
 

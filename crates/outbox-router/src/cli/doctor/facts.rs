@@ -289,6 +289,7 @@ pub(super) struct TableFacts {
     pub(super) layout: Layout,
     /// With indexes and TOAST.
     pub(super) bytes: u64,
+    /// Updates of rows that are no marks of workers.
     pub(super) updated: u64,
     pub(super) deleted: u64,
     /// Rules on INSERT, as SQL identifiers.

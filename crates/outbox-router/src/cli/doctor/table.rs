@@ -119,7 +119,9 @@ fn partitions(table: &TableFacts) -> Option<Finding> {
 }
 
 fn updated(table: &TableFacts) -> Option<Finding> {
-    let what = || format!("table {} has had {} updates of rows", table.name, table.updated);
+    let updates = i64::try_from(table.updated).unwrap_or(i64::MAX);
+    let what =
+        || format!("table {} has had {} of rows", table.name, wording::count(updates, "update"));
     (table.updated > 0)
         .then(|| Finding::advice(Severity::Note, Advice::RowsUpdated, what(), &names(table, None)))
 }

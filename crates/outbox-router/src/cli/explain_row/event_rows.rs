@@ -298,7 +298,10 @@ impl EventRows {
         let header = produced.headers.iter().find(|header| header.name == self.names.id_header);
         let time_ms = match &produced.time {
             TimeSource::Column(millis, _) => Some(*millis),
-            TimeSource::Commit | TimeSource::Now => None,
+            TimeSource::Commit
+            | TimeSource::Now
+            | TimeSource::ByColumn(_)
+            | TimeSource::Reading => None,
         };
         let is_commit_time = produced.time == TimeSource::Commit;
         let id = header.and_then(|header| header.value.clone());

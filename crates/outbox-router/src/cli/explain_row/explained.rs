@@ -27,6 +27,17 @@ pub(super) struct Explained {
     pub(super) topic: Option<Topic>,
 }
 
+impl Explained {
+    /// The time of a row that is polled, in the place of its transaction's, which nobody knows.
+    pub(super) fn of_polled_row(&mut self, written: TimeSource) {
+        if let Outcome::Produced(produced) = &mut self.outcome
+            && produced.time == TimeSource::Commit
+        {
+            produced.time = written;
+        }
+    }
+}
+
 /// What holds for every row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rules {
@@ -91,6 +102,10 @@ pub(super) enum TimeSource {
     Now,
     /// Milliseconds since 1970, from this column.
     Column(i64, String),
+    /// That which this column gives a row that is polled.
+    ByColumn(String),
+    /// When the row is read, since it is polled and no column gives its time.
+    Reading,
 }
 
 /// Stands for the commit time, which is not known. No column gives this time: a record's time is

@@ -12,6 +12,7 @@ mod origins;
 mod read;
 mod render;
 mod sought;
+mod written;
 
 use relay::{Name, Outboxes, Role, TableName, TopicFacts, source::Oid};
 use tokio_postgres::Client;
@@ -30,7 +31,8 @@ use super::{
     topic_lookups::{Topic, TopicLookups},
 };
 use crate::{
-    config::Config,
+    config::{Config, SourceKind},
+    postgres::quote_table,
     prepare,
     republish::table_row::{Found, TableRow},
 };
@@ -77,11 +79,14 @@ pub(super) async fn explain_row(
     // The core does not know how the cluster is reached.
     if let Outcome::Refused(failure) = &mut explained.outcome {
         failure.names.set(Name::Brokers, config.kafka.bootstrap_servers.clone());
+        if let Ok(table) = one_table(args.table.as_ref(), config) {
+            failure.names.set(Name::QuotedTable, quote_table(&table));
+        }
     }
-    let policy = config.on_error;
+    let of = (config.on_error, config.postgres.source);
     match args.form {
-        Form::Text => render::text(&explained, policy, terminal.out)?,
-        Form::Json => writeln!(terminal.out, "{:#}", render::json(&explained, policy))?,
+        Form::Text => render::text(&explained, of, terminal.out)?,
+        Form::Json => writeln!(terminal.out, "{:#}", render::json(&explained, of))?,
     }
     if let Some(Topic::Unusable(failure)) = &explained.topic {
         print_failure(terminal.err, failure)?;
@@ -124,8 +129,15 @@ fn from_json(
     let row = TableRow { oid: OID_OF_JSON_ROW, table, columns, types: Vec::new() };
     let given = |partitions| Topic::Exists(TopicFacts { partitions, max_message_bytes: None });
     let topic = args.partitions.map(given);
-    let row_bytes = prepare::size(config.limits.row_bytes);
-    Ok(Ok(explain(&row, &config.outboxes(), row_bytes, |_| Ok(topic.clone()))?))
+    let (outboxes, row_bytes) = (config.outboxes(), prepare::size(config.limits.row_bytes));
+    let mut explained = explain(&row, &outboxes, row_bytes, |_| Ok(topic.clone()))?;
+    if config.postgres.source == SourceKind::Polling {
+        let run = dry_run_of(&row, &outboxes, row_bytes)?;
+        let mapping = run.mapping(Oid::from_u32(row.oid));
+        let column = mapping.and_then(|mapping| written::column(&row, mapping));
+        explained.of_polled_row(written::by_column(column));
+    }
+    Ok(Ok(explained))
 }
 
 /// The row with this id, as PostgreSQL has it now, and its topic as Kafka has it.
@@ -140,6 +152,7 @@ async fn from_table(
     let row_bytes = prepare::size(config.limits.row_bytes);
     let mut row = TableRow::describe(client, table).await?;
     let run = dry_run_of(&row, &outboxes, row_bytes)?;
+    let mut time = None;
     // Where the columns do not fit, every row is refused for that, whatever its values.
     if let Some(mapping) = run.mapping(Oid::from_u32(row.oid)) {
         let column = mapping.column(Role::Id).unwrap_or_default();
@@ -161,7 +174,15 @@ async fn from_table(
                 return Ok(Err(Unexplained { exit: Exit::Failure, message }));
             }
         }
+        if source == SourceKind::Polling {
+            let unit = mapping.table().timestamp_unit;
+            time = Some(written::at(client, written::column(&row, mapping), unit).await?);
+        }
     }
     let topics = TopicLookups::open(config)?;
-    Ok(Ok(explain(&row, &outboxes, row_bytes, |name| topics.look_up(name).map(Some))?))
+    let mut explained = explain(&row, &outboxes, row_bytes, |name| topics.look_up(name).map(Some))?;
+    if let Some(time) = time {
+        explained.of_polled_row(time);
+    }
+    Ok(Ok(explained))
 }

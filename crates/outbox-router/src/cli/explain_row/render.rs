@@ -2,7 +2,7 @@
 
 use std::io;
 
-use relay::{ErrorPolicy, Format, PgTimestamp, wording::utc};
+use relay::{ErrorPolicy, Format, OnError, PgTimestamp, wording::utc};
 use serde_json::{Value, json};
 
 use super::{
@@ -11,7 +11,9 @@ use super::{
 };
 use crate::{
     cli::{print_failure::would, shown_bytes},
-    codes::hint,
+    codes::hint_of_row,
+    config::SourceKind,
+    wording,
 };
 
 type Out<'o> = &'o mut (dyn io::Write + Send);
@@ -20,7 +22,11 @@ type Out<'o> = &'o mut (dyn io::Write + Send);
 const SHOWN_MAX: usize = 200;
 
 /// Prints it for people.
-pub(super) fn text(explained: &Explained, policy: ErrorPolicy, out: Out<'_>) -> io::Result<()> {
+pub(super) fn text(
+    explained: &Explained,
+    (policy, source_kind): (ErrorPolicy, SourceKind),
+    out: Out<'_>,
+) -> io::Result<()> {
     write!(out, "table      {}", explained.table)?;
     match &explained.rules {
         Some(rules) => {
@@ -32,9 +38,22 @@ pub(super) fn text(explained: &Explained, policy: ErrorPolicy, out: Out<'_>) -> 
         Outcome::Produced(produced) => produced_text(explained, produced, out),
         Outcome::FilteredOut => writeln!(out, "outcome    no event: filtered by `where`"),
         Outcome::Refused(failure) => {
-            writeln!(out, "outcome    run would {}: {failure:#}", would(policy.of(failure.code)))?;
-            hint(failure).map_or(Ok(()), |hint| writeln!(out, "           hint: {hint}"))
+            let would = match source_kind {
+                SourceKind::Stream => would(policy.of(failure.code)),
+                SourceKind::Polling => would_of_polled(policy.of(failure.code)),
+            };
+            writeln!(out, "outcome    run would {would}: {failure:#}")?;
+            hint_of_row(failure, source_kind)
+                .map_or(Ok(()), |hint| writeln!(out, "           hint: {hint}"))
         }
+    }
+}
+
+/// What `run` does at a row that is polled, after "run would".
+const fn would_of_polled(policy: OnError) -> &'static str {
+    match policy {
+        OnError::Halt => "try it again until it can be delivered",
+        OnError::DeadLetter => "give it up after retry.max_attempts",
     }
 }
 
@@ -51,17 +70,18 @@ fn produced_text(explained: &Explained, produced: &Produced, out: Out<'_>) -> io
     }
     writeln!(out, "\npartition  {}", partition(&produced.partition))?;
     let key = shown_bytes::text(&produced.key, SHOWN_MAX);
-    writeln!(out, "key        {key} ({} bytes), from {}", produced.key.len(), produced.key_source)?;
+    let length = bytes(produced.key.len());
+    writeln!(out, "key        {key} ({length}), from {}", produced.key_source)?;
     match produced.value_bytes {
-        Some(bytes) => writeln!(out, "value      {bytes} bytes, from {}", produced.value_source)?,
+        Some(length) => {
+            writeln!(out, "value      {}, from {}", bytes(length), produced.value_source)?;
+        }
         None => writeln!(out, "value      null (a tombstone), from {}", produced.value_source)?,
     }
     match &produced.time {
-        TimeSource::Commit => writeln!(
-            out,
-            "timestamp  the transaction's commit time; of a row that is polled the time that its \
-             table gives, else that of its reading"
-        )?,
+        TimeSource::Commit => writeln!(out, "timestamp  the transaction's commit time")?,
+        TimeSource::ByColumn(column) => writeln!(out, "timestamp  that of column {column}")?,
+        TimeSource::Reading => writeln!(out, "timestamp  when the row is read")?,
         TimeSource::Now => writeln!(out, "timestamp  when it is produced")?,
         TimeSource::Column(millis, column) => {
             let at = utc(PgTimestamp::from_unix_micros(millis.saturating_mul(1_000)));
@@ -77,6 +97,10 @@ fn produced_text(explained: &Explained, produced: &Produced, out: Out<'_>) -> io
         writeln!(out, "{label}{name}: {value}  ({})", header.source)?;
     }
     Ok(())
+}
+
+fn bytes(length: usize) -> String {
+    wording::count(i64::try_from(length).unwrap_or(i64::MAX), "byte")
 }
 
 fn partition(partition: &Partition) -> String {
@@ -98,7 +122,10 @@ fn partition(partition: &Partition) -> String {
 }
 
 /// Prints it for programs.
-pub(super) fn json(explained: &Explained, policy: ErrorPolicy) -> Value {
+pub(super) fn json(
+    explained: &Explained,
+    (policy, source_kind): (ErrorPolicy, SourceKind),
+) -> Value {
     let rules = explained.rules.as_ref();
     let mut shown = json!({
         "table": explained.table,
@@ -117,7 +144,7 @@ pub(super) fn json(explained: &Explained, policy: ErrorPolicy) -> Value {
             "refused": {
                 "code": failure.code.as_str(),
                 "message": failure.message_with_causes(),
-                "hint": hint(failure),
+                "hint": hint_of_row(failure, source_kind),
                 "policy": policy.of(failure.code).as_str(),
             },
         }),
@@ -135,6 +162,8 @@ fn produced_json(explained: &Explained, produced: &Produced) -> Value {
         TimeSource::Commit => (None, "commit".to_owned()),
         TimeSource::Now => (None, "now".to_owned()),
         TimeSource::Column(millis, column) => (Some(millis), format!("column {column}")),
+        TimeSource::ByColumn(column) => (None, format!("column {column}")),
+        TimeSource::Reading => (None, "reading".to_owned()),
     };
     let headers: Vec<Value> = produced
         .headers

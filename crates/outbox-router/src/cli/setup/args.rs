@@ -32,7 +32,8 @@ pub struct SetupArgs {
     #[arg(long = "partitioned", num_args = 0, default_value = "plain", requires = "table")]
     #[arg(default_missing_value = "partitioned")]
     pub table_form: TableForm,
-    /// Create the tables that `[on_error]` needs, too, and let the router's role use them
+    /// Create the tables that `[on_error]` needs, too, and let the router's role use them; with
+    /// postgres.source = "polling" none are needed, and it says what is
     #[arg(long = "dead-letters", num_args = 0, default_value = "skip")]
     #[arg(default_missing_value = "make")]
     pub dead_letters: DeadLetterTables,
@@ -42,7 +43,8 @@ pub struct SetupArgs {
     #[arg(default_missing_value = "make")]
     pub notify: NotifyTrigger,
     /// Create the role that the router runs as, with the password of postgres.url: it may log in,
-    /// connect and replicate, and read no table
+    /// connect and replicate, and read no table; with postgres.source = "polling" it may not
+    /// replicate, and gets SELECT and UPDATE on the outbox tables (DELETE, too, where it deletes)
     #[arg(long, value_name = "NAME")]
     pub role: Option<String>,
     /// Who runs the server, which decides how the role gets the right to replicate; without it the

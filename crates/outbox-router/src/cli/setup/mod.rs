@@ -18,11 +18,14 @@ mod first;
 mod for_switch;
 mod letter_topic;
 mod partitions;
+mod polled_before;
 mod polling;
+mod polling_print;
 mod preflight;
 mod print;
 mod publication;
 mod role;
+mod router_schema;
 mod slot;
 mod table;
 mod time_index;
@@ -115,7 +118,7 @@ pub(super) async fn setup(
             Box::pin(apply(args, config, access, terminal)).await
         }
         (SourceKind::Polling, SqlMode::Print) => {
-            polling::print(args, config, access, terminal.out)?;
+            Box::pin(polling_print::print(args, config, access, terminal.out)).await?;
             Ok(Exit::Done)
         }
         (SourceKind::Polling, SqlMode::Apply) => {
@@ -140,8 +143,9 @@ async fn apply(
         let version = preflight::server(client).await?;
         // Checked before anything is created, so that a refusal leaves nothing behind.
         let slot = slot::find(client, name).await?;
-        if let Some(slot) = &slot {
-            slot.check_fits(name)?;
+        match &slot {
+            Some(slot) => slot.check_fits(name)?,
+            None => polled_before::refuse_polled(client, &config.name, &tables).await?,
         }
         if args.backfill.rows == OlderRows::Leave {
             backfill::refuse_unfinished(client, config).await?;

@@ -5,16 +5,16 @@
 //! Tables, role and rights are made in one transaction. The indexes follow, since they are built
 //! while the tables are written to, which is not possible in a transaction.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use postgres_protocol::password::scram_sha_256;
 use relay::OutboxTable;
 use tokio_postgres::Client;
 
-use super::{dead_letters, partitions, table::make_table, transaction::all_or_nothing};
+use super::{dead_letters, role, router_schema, table::make_table, transaction::all_or_nothing};
 use crate::{
     cli::{
-        Exit, MissingTable, NotifyTrigger, SetupArgs, TaskError, Terminal,
+        DeadLetterTables, Exit, NotifyTrigger, SetupArgs, TaskError, Terminal,
         connect::{Access, with_connection},
         polled_tables::Tables,
         sql,
@@ -30,38 +30,6 @@ use crate::{
 
 /// Indexes of large tables take long, and nobody waits for them.
 const INDEX_TIMEOUTS: &str = "set lock_timeout = '5s'; set statement_timeout = 0";
-
-/// Prints what can be said without a connection.
-pub(super) fn print(
-    args: &SetupArgs,
-    config: &Config,
-    access: Access<'_>,
-    out: &mut (dyn io::Write + Send),
-) -> Result<(), TaskError> {
-    let tables = config.polled_tables();
-    if args.table == MissingTable::Create {
-        for table in &tables {
-            partitions::print(args.table_form, &table.outbox, config, out)?;
-        }
-    }
-    if let Some(role) = &args.role {
-        writeln!(out, "-- the role that the router runs as; set its password")?;
-        writeln!(out, "create role {} login;\n", quote_identifier(role))?;
-    }
-    let role = dead_letters::role(args, access);
-    for Statement { purpose, sql } in shared(config, &tables, role.as_deref(), args.notify) {
-        writeln!(out, "-- {purpose}\n{sql};\n")?;
-    }
-    writeln!(
-        out,
-        "-- the indexes by which pending rows are found depend on the columns: --apply makes them"
-    )?;
-    writeln!(
-        out,
-        "-- to run it: outbox-router setup --apply    to undo it: outbox-router teardown"
-    )?;
-    Ok(())
-}
 
 /// Makes everything that is missing.
 pub(super) async fn apply(
@@ -91,6 +59,9 @@ pub(super) async fn apply(
         Ok(tables)
     })
     .await?;
+    if args.dead_letters == DeadLetterTables::Make {
+        terminal.out.write_all(given_up(config).as_bytes())?;
+    }
     tables.print_failures(terminal.err)?;
     if tables.failed.is_empty() {
         writeln!(terminal.out, "next: outbox-router run")?;
@@ -118,6 +89,10 @@ impl Objects<'_> {
         if let Some(name) = &args.role {
             make_role(client, name, access.password_of_router(name).as_ref(), out).await?;
         }
+        router_schema::check(client).await?;
+        if let Some(role) = role {
+            role::check_exists(client, role).await?;
+        }
         for Statement { sql, .. } in shared(config, tables, role, args.notify) {
             client.batch_execute(&sql).await?;
         }
@@ -132,8 +107,25 @@ impl Objects<'_> {
     }
 }
 
+/// What `--dead-letters` means here, and what a row that is given up takes; lines for a person.
+pub(super) fn given_up(config: &Config) -> String {
+    let mut text = "\
+dead letters: --dead-letters makes no table, since a row that is given up stays in its own one
+  that one needs a column abandoned_at, or a status with a word for abandoned; of a table without:
+  alter table TABLE add column abandoned_at timestamptz, then outbox-router setup --apply again
+"
+    .to_owned();
+    if !config.on_error.has_dead_letters() {
+        text.push_str(
+            "note: no class of [on_error] is \"dead_letter\", so a row that cannot be delivered is \
+             never given up\n",
+        );
+    }
+    text
+}
+
 /// The statements that depend on no column.
-fn shared(
+pub(super) fn shared(
     config: &Config,
     tables: &[TableConfig],
     role: Option<&str>,

@@ -4,6 +4,7 @@
 use std::io;
 
 use postgres_protocol::password::scram_sha_256;
+use relay::{Code, Failure, Name};
 use tokio_postgres::Client;
 
 use super::TaskError;
@@ -24,6 +25,43 @@ async fn hoster_of(client: &Client) -> Result<Hoster, TaskError> {
         Some("azure_pg_admin") => Hoster::Azure,
         Some(_) | None => Hoster::None,
     })
+}
+
+/// Refuses to grant anything to a role that does not exist, and says what makes it.
+///
+/// # Errors
+/// It does not exist.
+pub(super) async fn check_exists(client: &Client, role: &str) -> Result<(), TaskError> {
+    match presence(client, role).await? {
+        RolePresence::There => Ok(()),
+        RolePresence::Missing => {
+            let what = format!("the role {role}, as which the router connects, does not exist");
+            let failure = Failure::new(Code::AuthenticationFailed, what);
+            Err(failure.naming(Name::Role, shell_word(role)).into())
+        }
+    }
+}
+
+/// Whether a role exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RolePresence {
+    There,
+    Missing,
+}
+
+/// Whether the role exists.
+pub(super) async fn presence(client: &Client, role: &str) -> Result<RolePresence, TaskError> {
+    let found = client.query_opt("select from pg_roles where rolname = $1", &[&role]).await?;
+    Ok(if found.is_some() { RolePresence::There } else { RolePresence::Missing })
+}
+
+/// A name as a shell takes it.
+fn shell_word(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.@".contains(c);
+    if name.chars().all(is_plain) {
+        return name.to_owned();
+    }
+    format!("'{}'", name.replace('\'', "'\\''"))
 }
 
 /// What a role is given, in words.

@@ -12,6 +12,10 @@ use crate::cli::{
     sql,
 };
 
+/// How often it is looked at which transactions the slot waits for, and no more often than that.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOK_AFTER: Duration = Duration::from_millis(50);
+
 /// A slot that exists.
 pub(super) struct ExistingSlot {
     /// Its `confirmed_flush_lsn`, or `no position`.
@@ -81,6 +85,8 @@ pub(super) async fn create(
     wait: Duration,
     out: &mut (dyn io::Write + Send),
 ) -> Result<(), TaskError> {
+    // Somebody has to look before the wait is over.
+    let look_every = LOOK_EVERY.min(wait / 2).max(LOOK_AFTER);
     let work = with_connection(access, "setup", async |creator| {
         let limit = format!("set lock_timeout = 0; set statement_timeout = {}", wait.as_millis());
         creator.batch_execute(&limit).await?;
@@ -93,7 +99,7 @@ pub(super) async fn create(
                 tokio::select! {
                     biased;
                     made = &mut creating => break Ok((made, waits)),
-                    () = tokio::time::sleep(Duration::from_secs(1)) => {
+                    () = tokio::time::sleep(look_every) => {
                         waits.report(watcher, pid, out).await?;
                     }
                 }

@@ -221,7 +221,9 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Advice::RowsUpdated.as_str(),
         title: "rows of the table are updated",
-        meaning: "An event is a row as it was inserted: an update is no event, and is only counted.",
+        meaning: "An event is a row as it was inserted: an update is no event, and is only counted. \
+                  Of a table that workers have polled before a switch nothing is said, since their \
+                  marks are updates.",
         remedy: "insert a new row for each event; on_update = \"error\" in [[outbox]] stops the \
                  router at an update",
         cases: &[],

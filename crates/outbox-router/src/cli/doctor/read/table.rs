@@ -64,6 +64,10 @@ pub(super) async fn facts(
         is_indexed: indexed.contains(&column),
         column: quote_identifier(&column),
     };
+    let updated = match marked_by_worker(client, row.oid).await? {
+        Marked::Never => updated,
+        Marked::ByWorkers => 0,
+    };
     let needed = mapped.not_null.iter().filter(|column| nullable.contains(column));
     Ok(TableFacts {
         name: name.to_string(),
@@ -86,6 +90,37 @@ pub(super) async fn facts(
         },
         template: mapped.template,
     })
+}
+
+/// Whether workers have marked rows of the table.
+enum Marked {
+    Never,
+    /// It is polled, or was before a switch: their marks are updates, and the statistics do not
+    /// tell whose an update was.
+    ByWorkers,
+}
+
+async fn marked_by_worker(mut client: &Client, oid: u32) -> Result<Marked, Failure> {
+    let tables = ["switch", "lease", "worker"];
+    let readable = tables.map(|name| {
+        format!(
+            "coalesce(has_schema_privilege(to_regnamespace('outbox_router'), 'usage') \
+             and has_table_privilege(to_regclass('outbox_router.{name}'), 'select'), false)"
+        )
+    });
+    let statement = format!("select {}", readable.join(", "));
+    let mut answer = one_row(&mut client, "the tables of workers", &statement).await?;
+    for name in tables {
+        if !answer.boolean()? {
+            continue;
+        }
+        let statement =
+            format!("select exists (select from outbox_router.{name} where relation = {oid})");
+        if one_row(&mut client, "the tables of workers", &statement).await?.boolean()? {
+            return Ok(Marked::ByWorkers);
+        }
+    }
+    Ok(Marked::Never)
 }
 
 /// What the configuration makes of the columns.

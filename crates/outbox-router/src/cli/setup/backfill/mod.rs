@@ -33,6 +33,7 @@ use crate::{
         sender::Ended,
     },
     shell::{SlotCreator, SlotHolder},
+    wording,
 };
 use state::{Before, Beginning, Reached, Todo};
 pub(super) use work::Backfill;
@@ -115,7 +116,8 @@ impl Backfill<'_> {
                     let PastRun { id, settled, .. } = run;
                     writeln!(
                         terminal.out,
-                        "back-fill: goes on with run {id}, which had settled {settled} rows"
+                        "back-fill: goes on with run {id}, which had settled {}",
+                        wording::count(*settled, "row")
                     )?;
                     (Run::resume(books, run), reached)
                 }

@@ -120,8 +120,9 @@ impl Sending<'_> {
             }
             return Ok(Ended::Complete);
         }
-        let what = if part.is_noted { "" } else { " that were written meanwhile" };
-        writeln!(terminal.out, "back-fill: {total} rows of {table}{what}")?;
+        let what = if part.is_noted { "" } else { " written meanwhile" };
+        let rows_of = if total == 1 { "row of" } else { "rows of" };
+        writeln!(terminal.out, "back-fill: {total} {rows_of} {table}{what}")?;
         let republication = Republication {
             config,
             reader,

@@ -1,0 +1,47 @@
+//! Tables that workers poll: a slot beside them would send every row twice, and none that was
+//! pending before it.
+
+use relay::{Case, Failure, Name, TableName};
+use tokio_postgres::Client;
+
+use crate::{cli::TaskError, postgres::quote_table};
+
+/// The workers of a table that are seen, and whether it was ever polled and not handed over since.
+const QUERY: &str = "\
+    select exists (select from outbox_router.lease l where l.relation = t.oid) \
+           and not exists (select from outbox_router.switch s where s.relation = t.oid), \
+      array(select w.name from outbox_router.worker w \
+            where w.relation = t.oid and w.seen_until > now() order by 1) \
+    from pg_class t where t.oid = to_regclass($1)";
+
+/// # Errors
+/// Workers of this pipeline poll a table, or did so last.
+pub(super) async fn refuse_polled(
+    client: &Client,
+    pipeline: &str,
+    tables: &[TableName],
+) -> Result<(), TaskError> {
+    let exists = "select to_regclass('outbox_router.lease') is not null \
+                  and to_regclass('outbox_router.switch') is not null";
+    if !client.query_one(exists, &[]).await?.try_get::<_, bool>(0)? {
+        return Ok(());
+    }
+    for table in tables {
+        let Some(row) = client.query_opt(QUERY, &[&quote_table(table)]).await? else { continue };
+        let (was_polled, workers): (bool, Vec<String>) = (row.try_get(0)?, row.try_get(1)?);
+        let is_of_others = !workers.is_empty() && workers.iter().all(|name| name != pipeline);
+        if !was_polled || is_of_others {
+            continue;
+        }
+        let who = match workers.len() {
+            0 => "was polled last: a slot has no row that is pending now".to_owned(),
+            count => format!(
+                "is polled by {count} of {pipeline}'s workers: with a slot its rows would be sent \
+                 twice"
+            ),
+        };
+        let what = format!("table {table} {who}");
+        return Err(Failure::of(Case::StillPolled, what).naming(Name::Table, table).into());
+    }
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! `setup` with `postgres.source = "polling"`: what it prints for `psql`, and what it refuses with
+//! what to type; and `explain --id` of a row.
+
+use outbox_router::cli::Exit;
+
+use crate::{
+    kafka::StateCluster,
+    server::{CommandOutput, Server, run_command_at},
+};
+
+const TABLE: &str = "\
+    create table outbox (id bigint primary key, aggregate_type text not null default 'order', \
+      aggregate_id text, event_type text not null default 'E', payload jsonb default '{}', \
+      created_at timestamptz not null default '2026-01-01T01:00:00.123Z', \
+      status text not null default 'PENDING', attempts int not null default 0, last_error text, \
+      available_at timestamptz not null default '2026-01-01', \
+      locked_until timestamptz, locked_by text)";
+
+const POLLED: [&str; 4] =
+    ["--set", "postgres.source=polling", "--set", "outbox.0.table=public.outbox"];
+
+const MADE: &str = "select string_agg(relname, ' ' order by relname) from pg_class \
+                    where relname like 'outbox\\_router\\_%'";
+
+const INDEXES: &str = "outbox_router_pending_outbox outbox_router_waiting_outbox";
+
+const ADMIN: &str = "--admin-url postgres://ADMIN@HOST:PORT/DATABASE";
+
+/// `setup` for the router's role `router`, typed as another one.
+async fn setup_as(server: &Server, admin: &str, more: &[&str]) -> CommandOutput {
+    let admin = server.url(admin);
+    let line = [&["setup", "--admin-url", admin.as_str()], &POLLED[..], more].concat();
+    run_command_at(&server.url("router"), &line, "").await
+}
+
+async fn setup(server: &Server, more: &[&str]) -> CommandOutput {
+    setup_as(server, "postgres", more).await
+}
+
+#[tokio::test]
+async fn the_printed_sql_makes_what_apply_would() {
+    let server = Server::start();
+    server.sql(TABLE);
+    let printed = setup(&server, &[]).await;
+    assert_eq!(printed.exit, Exit::Done, "{printed:?}");
+    assert!(printed.out.contains("\ncreate role \"router\" login;\n"), "{printed:?}");
+    assert_eq!(server.sql(MADE), "", "nothing is made by printing");
+    server.script(&printed.out);
+    assert_eq!(server.sql(MADE), INDEXES);
+    let applied = setup(&server, &["--apply"]).await;
+    assert_eq!(applied.exit, Exit::Done, "{applied:?}");
+    assert!(!applied.out.contains("index of"), "nothing is left to make: {applied:?}");
+    let again = setup(&server, &[]).await;
+    for there in ["-- the role \"router\" exists already", "-- the indexes of public.outbox exist"]
+    {
+        assert!(again.out.contains(there), "{again:?}");
+    }
+    server.script(&again.out);
+}
+
+#[tokio::test]
+async fn where_the_indexes_cannot_be_known_it_is_printed_what_to_type() {
+    let server = Server::start();
+    let missing = setup(&server, &["--create-table"]).await;
+    let why = "-- the indexes of public.outbox depend on its columns, which could not be read:\n\
+               --   P028: table public.outbox does not exist\n";
+    assert!(missing.out.contains(why), "{missing:?}");
+    assert!(missing.out.contains(&format!("--   outbox-router setup {ADMIN}\n")), "{missing:?}");
+    server.script(&missing.out);
+    let printed = setup(&server, &[]).await;
+    server.script(&printed.out);
+    assert_eq!(server.sql(MADE), INDEXES);
+    let down = "postgres://router@127.0.0.1:1/postgres";
+    let down = run_command_at(down, &[&["setup"], &POLLED[..]].concat(), "").await;
+    assert_eq!(down.exit, Exit::Done, "{down:?}");
+    for line in ["-- create role \"router\" login;\n", "--   P001: "] {
+        assert!(down.out.contains(line), "{line}: {down:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_role_that_does_not_exist_is_refused_with_what_makes_it() {
+    let server = Server::start();
+    server.sql(TABLE);
+    let refused = setup(&server, &["--apply"]).await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    let expected = format!(
+        "error: P002: the role router, as which the router connects, does not exist; nothing was \
+         made, since all of it is one transaction\n  hint: a role that does not exist yet is made by \
+         outbox-router setup --apply {ADMIN} --role router; else "
+    );
+    assert!(refused.err.starts_with(&expected), "{refused:?}");
+    let made = setup(&server, &["--apply", "--role", "router"]).await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+}
+
+/// Otherwise PostgreSQL's "permission denied for schema" says neither whose it is nor what to do.
+#[tokio::test]
+async fn the_owner_of_the_tables_is_told_whose_the_schema_is_that_another_has_made() {
+    let server = Server::start();
+    server.sql(&format!("create role owner login; create role router login; {TABLE}"));
+    server.sql("alter table outbox owner to owner");
+    assert_eq!(setup(&server, &["--apply"]).await.exit, Exit::Done);
+    let refused = setup_as(&server, "owner", &["--apply"]).await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    for part in [
+        "P002: role owner may make nothing in the schema outbox_router, which belongs to role postgres",
+        "the owner of what the message names or a superuser: --admin-url ",
+    ] {
+        assert!(refused.err.contains(part), "{part}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn dead_letters_of_polled_rows_need_no_table_but_a_column() {
+    let server = Server::start();
+    server.sql(&format!("create role router login; {TABLE}"));
+    for more in [&["--dead-letters"][..], &["--dead-letters", "--apply"]] {
+        let output = setup(&server, more).await;
+        assert_eq!(output.exit, Exit::Done, "{output:?}");
+        for part in [
+            "--dead-letters makes no table, since a row that is given up stays in its own one",
+            "alter table TABLE add column abandoned_at timestamptz",
+            "no class of [on_error] is \"dead_letter\"",
+        ] {
+            assert!(output.out.contains(part), "{part}: {output:?}");
+        }
+    }
+    assert_eq!(server.sql("select to_regclass('outbox_router.held') is null"), "t");
+}
+
+#[tokio::test]
+async fn a_row_that_is_polled_is_explained_with_its_own_time() {
+    let (server, kafka) = (Server::start(), StateCluster::start());
+    server
+        .sql(&format!("{TABLE}; insert into outbox (id, aggregate_id) values (7, 'a'), (8, null)"));
+    kafka.create_topic("outbox.event.order", 1);
+    let explain = async |id: &str| {
+        let line = [&["explain", "--id", id], &POLLED[..]].concat();
+        let line = kafka.without_state(&line);
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        server.run_command(&line).await
+    };
+    let found = explain("7").await;
+    let time = "timestamp  2026-01-01T01:00:00Z, 1767229200123 ms, from column created_at\n";
+    assert!(found.out.contains(time), "{found:?}");
+    let refused = explain("8").await;
+    let update =
+        "hint: update \"public\".\"outbox\" set KEY_COLUMN = VALUE where ID_COLUMN = '8'; or,";
+    assert!(refused.out.contains(update), "{refused:?}");
+}
+
+/// A slot beside workers would send every row twice, and none that is pending.
+#[tokio::test]
+async fn no_slot_is_made_for_tables_that_workers_poll() {
+    let server = Server::start();
+    server.sql("create role router login");
+    server.sql(TABLE);
+    let stream = async || {
+        let admin = server.url("postgres");
+        let line = ["setup", "--apply", "--skip-kafka", "--admin-url", admin.as_str(), "--set"];
+        let line = [&line[..], &["outbox.0.table=public.outbox"]].concat();
+        run_command_at(&server.url("router"), &line, "").await
+    };
+    let polled = setup(&server, &["--apply"]).await;
+    assert_eq!(polled.exit, Exit::Done, "{polled:?}");
+    // Nobody has polled it yet.
+    server.sql(
+        "insert into outbox_router.lease (relation, shard) values ('outbox'::regclass, 0); \
+         insert into outbox_router.worker values ('outbox'::regclass, gen_random_uuid(), \
+           'outbox-router', now() + interval '1 minute', 1)",
+    );
+    for (worker, why) in [("", "is polled by 1 of"), ("delete from outbox_router.worker", "last")] {
+        if !worker.is_empty() {
+            server.sql(worker);
+        }
+        let refused = stream().await;
+        assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+        let said = refused.err.contains("P043") && refused.err.contains("switch stream");
+        assert!(said && refused.err.contains(why), "{refused:?}");
+    }
+    assert_eq!(server.sql("select count(*) from pg_replication_slots"), "0");
+    // Another pipeline has its own marks.
+    server.sql(
+        "insert into outbox_router.worker values ('outbox'::regclass, gen_random_uuid(), \
+           'others', now() + interval '1 minute', 1)",
+    );
+    let beside = stream().await;
+    assert_eq!(beside.exit, Exit::Done, "{beside:?}");
+}
