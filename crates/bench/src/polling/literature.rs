@@ -1,5 +1,5 @@
-//! The poller that texts about this pattern have: a hundred rows under FOR UPDATE SKIP LOCKED, which
-//! are produced and awaited together, and one UPDATE for each.
+//! The poller that texts about this pattern have: a hundred rows under FOR UPDATE SKIP LOCKED,
+//! which are produced and awaited together, and one UPDATE for each.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

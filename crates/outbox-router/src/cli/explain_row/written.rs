@@ -1,5 +1,5 @@
-//! When a row was written that is polled, by a column of its table: that is its record's time, where
-//! the configuration gives no other.
+//! When a row was written that is polled, by a column of its table: that is its record's time,
+//! where the configuration gives no other.
 
 use relay::{EpochUnit, Mapping, PgTimestamp};
 use tokio_postgres::Client;

@@ -1,5 +1,6 @@
-//! The SQL of `setup` with `postgres.source = "polling"`, for reading and for `psql`. What depends on
-//! the server is read from it, where it answers; what could not be read is said, with what to type.
+//! The SQL of `setup` with `postgres.source = "polling"`, for reading and for `psql`. What depends
+//! on the server is read from it, where it answers; what could not be read is said, with what to
+//! type.
 
 use std::io;
 

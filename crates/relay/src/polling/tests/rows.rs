@@ -174,8 +174,8 @@ fn batches(world: &World, table: TableIndex) -> u64 {
     world.core.report(world.now).tables[table.0].batches
 }
 
-/// One table's only row has a topic that is missing, and this was found out. The other's only row is
-/// delivered.
+/// One table's only row has a topic that is missing, and this was found out. The other's only row
+/// is delivered.
 fn with_a_missing_topic() -> World {
     let mut world = World::new(two_tables());
     world.insert_into(MISSING, &[K]);
