@@ -266,8 +266,8 @@ async fn a_switch_that_is_given_up_leaves_the_tables_to_the_workers() {
     assert!(result.duplicates <= BATCH, "{result}");
 }
 
-/// The witness shows that the slot is theirs, although no switch was ever typed: what the stream has
-/// delivered is marked, and not sent again.
+/// The witness shows that the slot is theirs, although no switch was ever typed: what the stream
+/// has delivered is marked, and not sent again.
 #[tokio::test]
 async fn tables_that_were_streamed_from_the_beginning_are_polled() {
     let mut fixture = Fixture::builder().start().await.unwrap();
