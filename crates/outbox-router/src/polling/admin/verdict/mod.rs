@@ -11,7 +11,6 @@ use super::{
 };
 use crate::{
     codes::Hint,
-    monitor::Blame,
     status::{
         ToDo, Verdict, Word,
         verdict::{STALLED_AFTER, named},
@@ -83,7 +82,7 @@ fn standby<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
 
 fn stalled(facts: &Facts<'_>) -> String {
     let time = wording::roughly(facts.still);
-    format!("no row was published for {time}{}{}", behind(facts), waits_for(facts.blame))
+    format!("no row was published for {time}{}{}", behind(facts), polling::waits_for(facts.blame))
 }
 
 /// What is pending, for a sentence that says something else.
@@ -91,16 +90,6 @@ fn behind(facts: &Facts<'_>) -> String {
     match facts.rows {
         Some(rows) if rows.pending.rows() > 0 => format!(", {} pending", counted(rows.pending)),
         Some(_) | None => String::new(),
-    }
-}
-
-const fn waits_for(blame: Blame) -> &'static str {
-    match blame {
-        Blame::Nobody => "",
-        Blame::Postgres => "; the worker waits for PostgreSQL",
-        Blame::Router => "; the worker reads nothing",
-        Blame::Kafka => "; the worker waits for Kafka",
-        Blame::Holder => "; other workers have these rows",
     }
 }
 

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use relay::Failure;
 
-use super::{
-    super::facts::{Facts, PendingTrend, counted},
-    waits_for,
-};
+use super::super::facts::{Facts, PendingTrend, counted};
 use crate::{
+    monitor::Blame,
     status::{Word, verdict::named},
     wording,
 };
@@ -107,5 +105,16 @@ fn wait(rows: u64) -> Option<String> {
         0 => None,
         1 => Some("1 row waits".to_owned()),
         rows => Some(format!("{rows} rows wait")),
+    }
+}
+
+/// Whom the rows wait for, as the end of a sentence.
+pub(super) const fn waits_for(blame: Blame) -> &'static str {
+    match blame {
+        Blame::Nobody => "",
+        Blame::Postgres => "; the worker waits for PostgreSQL",
+        Blame::Router => "; the worker reads nothing",
+        Blame::Kafka => "; the worker waits for Kafka",
+        Blame::Holder => "; other workers have these rows",
     }
 }
