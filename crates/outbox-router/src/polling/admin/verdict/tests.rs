@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    monitor::Polled,
+    monitor::{Blame, Polled},
     polling::{
         admin::memory::Memory,
         report::WorkerReport,
