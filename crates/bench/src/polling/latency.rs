@@ -143,9 +143,7 @@ async fn delivered(
     let (written, seen) = tokio::try_join!(writing, consuming)?;
     let seen = seen.with_context(|| format!("log:\n{}", router.log()))?;
     let WriteResult { took, lateness, .. } = written?;
-    if source == Source::Polling {
-        table.wait_marked().await?;
-    }
+    source.wait_done(&table).await?;
     let after = Used::now(&table.server, pid).await?;
     let cost = before.per_row(after, timetable.events);
     let idle_percent = Some(idle(&table).await?);

@@ -75,6 +75,14 @@ impl Source {
         router.wait_state(self.state(), READY).await.map(drop)
     }
 
+    /// Waits for what is left to do when every record is in Kafka.
+    pub(super) async fn wait_done(self, table: &PolledTable) -> anyhow::Result<()> {
+        match self {
+            Self::Polling => table.wait_marked().await,
+            Self::Stream => Ok(()),
+        }
+    }
+
     /// Lets it end, and drops the slot.
     pub(super) async fn stop(
         self,

@@ -175,10 +175,7 @@ async fn run(
             router.start_again()?;
             let pid = router.process()?.pid();
             let rate = rate(topics, events).await.with_context(|| router.log())?;
-            match source {
-                Source::Polling => table.wait_marked().await?,
-                Source::Stream => {}
-            }
+            source.wait_done(table).await?;
             let cost = before.per_row(Used::now(server, Some(pid)).await?, events);
             source.stop(table, &mut router).await?;
             (rate, cost)

@@ -54,14 +54,21 @@ impl<'a> Access<'a> {
 
     /// The endpoint for a connection that another module makes.
     pub(super) fn endpoint(&self, command: &str) -> Result<Endpoint, Failure> {
-        let application_name = format!("{} {command}", self.name);
-        Ok(Endpoint { conninfo: self.conninfo()?, application_name })
+        self.endpoint_at(self.url, command)
     }
 
     /// The same, of the router itself.
     pub(super) fn endpoint_of_router(&self, command: &str) -> Result<Endpoint, Failure> {
+        self.endpoint_at(self.own, command)
+    }
+
+    fn endpoint_at(
+        &self,
+        url: Option<&Secret<String>>,
+        command: &str,
+    ) -> Result<Endpoint, Failure> {
         let application_name = format!("{} {command}", self.name);
-        Ok(Endpoint { conninfo: self.resolve(self.own)?, application_name })
+        Ok(Endpoint { conninfo: self.resolve(url)?, application_name })
     }
 
     /// The database that the router connects to; it is a part of the witness's key.

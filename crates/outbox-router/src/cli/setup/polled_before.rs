@@ -4,7 +4,7 @@
 use relay::{Case, Failure, Name, TableName};
 use tokio_postgres::Client;
 
-use crate::{cli::TaskError, postgres::quote_table};
+use crate::{cli::TaskError, held, postgres::quote_table};
 
 /// The workers of a table that are seen, and whether it was ever polled and not handed over since.
 const QUERY: &str = "\
@@ -21,9 +21,7 @@ pub(super) async fn refuse_polled(
     pipeline: &str,
     tables: &[TableName],
 ) -> Result<(), TaskError> {
-    let exists = "select to_regclass('outbox_router.lease') is not null \
-                  and to_regclass('outbox_router.switch') is not null";
-    if !client.query_one(exists, &[]).await?.try_get::<_, bool>(0)? {
+    if !held::exists(client, "lease").await? || !held::exists(client, "switch").await? {
         return Ok(());
     }
     for table in tables {

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use crate::{
     cli::TaskError,
+    held,
     polling::sql::{
         setup::lease_statements,
         switch::{SwitchState, row_table},
@@ -49,8 +50,7 @@ impl Switched {
     /// # Errors
     /// They are not equally far.
     pub(super) async fn standing(&self, client: &Client) -> Result<Standing, TaskError> {
-        let exists = "select to_regclass('outbox_router.switch') is not null";
-        if !client.query_one(exists, &[]).await?.try_get::<_, bool>(0)? {
+        if !held::exists(client, "switch").await? {
             return Ok(Standing::default());
         }
         let query = "select state, made_publication from outbox_router.switch \

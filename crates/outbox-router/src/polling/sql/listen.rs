@@ -48,7 +48,8 @@ enum Hears {
 enum State {
     /// Opens a connection. It is kept here, so that nothing is lost when it is not awaited.
     Connecting(Pin<Box<dyn Future<Output = Result<Listening, Failure>> + Send>>),
-    Listening(Box<Listening>),
+    /// And until when it may be quiet.
+    Listening(Box<Listening>, Pin<Box<tokio::time::Sleep>>),
     Pausing(Pin<Box<tokio::time::Sleep>>),
 }
 
@@ -57,17 +58,6 @@ struct Listening {
     _client: Client,
     connection: Box<SqlConnection>,
     tables: HashMap<String, TableIndex>,
-    /// How long it may be quiet.
-    quiet: Duration,
-    /// When it has been quiet for so long.
-    until: Pin<Box<tokio::time::Sleep>>,
-}
-
-/// What a connection says.
-enum Heard {
-    Rows(TableIndex),
-    Nothing,
-    End,
 }
 
 impl Listener {
@@ -78,12 +68,12 @@ impl Listener {
 
     /// With another time after which a connection on which nothing was heard is made again.
     pub fn made_again_after(quiet: Duration, endpoint: Endpoint, tables: Vec<TableName>) -> Self {
-        let state = State::Connecting(connect(quiet, endpoint.clone(), tables.clone()));
+        let state = State::Connecting(connect(endpoint.clone(), tables.clone()));
         Self { endpoint, tables, quiet, state, hears: Hears::Yes }
     }
 
     fn connect(&self) -> State {
-        State::Connecting(connect(self.quiet, self.endpoint.clone(), self.tables.clone()))
+        State::Connecting(connect(self.endpoint.clone(), self.tables.clone()))
     }
 
     /// The next table that has new rows. It never fails: without a connection it waits for one.
@@ -100,7 +90,7 @@ impl Listener {
                         if std::mem::replace(&mut self.hears, Hears::Yes) == Hears::No {
                             tracing::info!("NOTIFY is heard again");
                         }
-                        State::Listening(Box::new(listening))
+                        State::Listening(Box::new(listening), Box::pin(sleep(self.quiet)))
                     }
                     Err(failure) => {
                         if std::mem::replace(&mut self.hears, Hears::No) == Hears::Yes {
@@ -113,10 +103,16 @@ impl Listener {
                         pause()
                     }
                 },
-                State::Listening(listening) => match ready!(listening.poll_next(context)) {
-                    Heard::Rows(table) => return Poll::Ready(table),
-                    Heard::End => pause(),
-                    Heard::Nothing => self.connect(),
+                State::Listening(listening, until) => match listening.poll_next(context) {
+                    Poll::Ready(Some(table)) => {
+                        until.as_mut().reset(Instant::now() + self.quiet);
+                        return Poll::Ready(table);
+                    }
+                    Poll::Ready(None) => pause(),
+                    Poll::Pending => {
+                        ready!(until.as_mut().poll(context));
+                        self.connect()
+                    }
                 },
                 State::Pausing(pause) => {
                     ready!(pause.as_mut().poll(context));
@@ -128,24 +124,23 @@ impl Listener {
 }
 
 impl Listening {
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
-        while let Poll::Ready(message) = self.connection.poll_message(context) {
-            match message {
+    /// The table of the next notification; `None` when the connection has ended.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<TableIndex>> {
+        loop {
+            match ready!(self.connection.poll_message(context)) {
                 Some(Ok(AsyncMessage::Notification(notification))) => {
-                    self.until.as_mut().reset(Instant::now() + self.quiet);
                     if let Some(table) = self.tables.get(notification.channel()) {
-                        return Poll::Ready(Heard::Rows(*table));
+                        return Poll::Ready(Some(*table));
                     }
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => {
                     tracing::debug!(%error, "the connection that listens ended");
-                    return Poll::Ready(Heard::End);
+                    return Poll::Ready(None);
                 }
-                None => return Poll::Ready(Heard::End),
+                None => return Poll::Ready(None),
             }
         }
-        self.until.as_mut().poll(context).map(|()| Heard::Nothing)
     }
 }
 
@@ -154,12 +149,11 @@ fn pause() -> State {
 }
 
 fn connect(
-    quiet: Duration,
     endpoint: Endpoint,
     tables: Vec<TableName>,
 ) -> Pin<Box<dyn Future<Output = Result<Listening, Failure>> + Send>> {
     Box::pin(async move {
-        let connecting = tokio::time::timeout(CONNECT_LIMIT, open(quiet, &endpoint, &tables)).await;
+        let connecting = tokio::time::timeout(CONNECT_LIMIT, open(&endpoint, &tables)).await;
         connecting.unwrap_or_else(|_| {
             let what = "PostgreSQL did not answer the connection that listens";
             Err(Failure::new(relay::Code::ServerUnreachable, what))
@@ -167,11 +161,7 @@ fn connect(
     })
 }
 
-async fn open(
-    quiet: Duration,
-    endpoint: &Endpoint,
-    tables: &[TableName],
-) -> Result<Listening, Failure> {
+async fn open(endpoint: &Endpoint, tables: &[TableName]) -> Result<Listening, Failure> {
     let (client, connection) = connect_sql(&endpoint.conninfo, &endpoint.application_name)
         .await
         .map_err(connect_failure)?;
@@ -204,6 +194,5 @@ async fn open(
     })
     .await?;
     drop(listen);
-    let until = Box::pin(sleep(quiet));
-    Ok(Listening { _client: client, connection, tables: channels, quiet, until })
+    Ok(Listening { _client: client, connection, tables: channels })
 }

@@ -6,6 +6,7 @@ use tokio_postgres::Client;
 
 use crate::{
     cli::TaskError,
+    held,
     polling::sql::{PolledTable, switch::SwitchState},
 };
 
@@ -16,8 +17,7 @@ pub(super) async fn refuse_streamed(
     tables: &[PolledTable],
     hold: HoldKeys,
 ) -> Result<(), TaskError> {
-    let exists = "select to_regclass('outbox_router.switch') is not null";
-    if !client.query_one(exists, &[]).await?.try_get::<_, bool>(0)? {
+    if !held::exists(client, "switch").await? {
         return Ok(());
     }
     for table in tables {
