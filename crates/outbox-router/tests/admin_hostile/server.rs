@@ -65,7 +65,7 @@ fn listener() -> TcpListener {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.set_send_buffer_size(8 << 10).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-    // As many as tokio's own listeners have.
+    // More than the 128 of the router's own, so that clients come faster than they would there.
     socket.listen(1024).unwrap();
     socket.set_nonblocking(true).unwrap();
     TcpListener::from_std(socket.into()).unwrap()
