@@ -156,6 +156,28 @@ async fn a_row_that_a_transaction_has_locked_is_not_passed_by_its_key() {
     assert_eq!(ids(&worker.fetch(1).await.rows), ["1"]);
 }
 
+/// However many rows of them come first.
+#[tokio::test]
+async fn keys_that_other_transactions_block_do_not_keep_the_others_waiting() {
+    let fixture = Fixture::new(&default_table(LOCKS)).await;
+    insert(&fixture, &["a", "b", "a", "b", "a", "b", "c", "a", "d", "b", "c"]).await;
+    let other = fixture.session().await;
+    other.batch_execute("begin; select from outbox where id in (1, 4) for update").await.unwrap();
+    let mut worker = fixture.worker(polling()).await;
+    let mut taken = Vec::new();
+    loop {
+        let rows = worker.fetch(2).await.rows;
+        if rows.is_empty() {
+            break;
+        }
+        assert_eq!(worker.publish(&rows).await, rows.len());
+        taken.extend(ids(&rows));
+    }
+    assert_eq!(taken, ["2", "7", "9", "11"]);
+    other.batch_execute("commit").await.unwrap();
+    assert_eq!(ids(&worker.fetch(10).await.rows), ["1", "3", "4", "5", "6", "8", "10"]);
+}
+
 #[tokio::test]
 async fn a_row_is_taken_by_one_of_two_workers_that_read_at_once() {
     let fixture = Fixture::new(&default_table(LOCKS)).await;

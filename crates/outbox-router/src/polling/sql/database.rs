@@ -8,7 +8,10 @@ use relay::{
     },
 };
 
+use tokio_postgres::Client;
+
 use super::{
+    blocked::Blocked,
     connection::{Answer, Connection, REQUEST_LIMIT, drive, run},
     facts::Facts,
     failure::{malformed, of_table},
@@ -27,6 +30,9 @@ use crate::{
     monitor::{Connect, SqlSession},
     retention::TableFigures,
 };
+
+/// How often a table is read for one batch, while all rows that are found are of blocked keys.
+const READINGS_MAX: usize = 16;
 
 /// The polled tables, on one connection.
 ///
@@ -58,6 +64,29 @@ struct Known {
     table: PolledTable,
     fetch: FetchText,
     settle: SettleText,
+    blocked: Blocked,
+}
+
+impl Known {
+    /// Reads rows. Where those of blocked keys come first, it reads on behind them: otherwise they
+    /// would be read, and left out, as long as they are blocked.
+    async fn fetch(&mut self, client: &Client, request: &FetchRequest) -> Result<Fetched, Failure> {
+        let claimed = self.fetch.claimed;
+        for _ in 0..READINGS_MAX {
+            let sql = self.fetch.sql(request, self.blocked.keys());
+            let read = rows::read(client, &self.table, (&sql, claimed), request.limit).await?;
+            let is_blocked = read.rows.is_empty() && !read.blocked.is_empty();
+            self.blocked.extend(read.blocked);
+            if read.more == More::No {
+                self.blocked = Blocked::default();
+            }
+            // What this worker has taken it would take again: so it reads on only without rows.
+            if read.more == More::No || !is_blocked {
+                return Ok(Fetched { rows: read.rows, more: read.more, claimed });
+            }
+        }
+        Ok(Fetched { rows: Vec::new(), more: More::No, claimed })
+    }
 }
 
 impl<C: Connect> Database<C> {
@@ -83,7 +112,7 @@ impl<C: Connect> Database<C> {
         let table = PolledTable::new(&entry.config, facts, &self.settings)?;
         let described = table.described();
         let (fetch, settle) = (FetchText::of(&table), SettleText::of(&table));
-        entry.known = Some(Known { table, fetch, settle });
+        entry.known = Some(Known { table, fetch, settle, blocked: Blocked::default() });
         entry.trust = Trust::Yes;
         Ok(described)
     }
@@ -98,16 +127,14 @@ impl<C: Connect> Database<C> {
     /// # Errors
     /// As [`Self::describe`].
     pub async fn fetch(&mut self, request: &FetchRequest) -> Result<Fetched, Failure> {
-        let known = known(&self.tables, request.table)?;
+        let entry = self.tables.get_mut(request.table.0).and_then(|entry| entry.known.as_mut());
+        let known = entry.ok_or_else(|| not_described(request.table.0))?;
         if request.shards.is_empty() || request.limit == 0 {
             return Ok(Fetched { rows: Vec::new(), more: More::No, claimed: Claimed::No });
         }
-        let statement = (known.fetch.sql(request), known.fetch.claimed);
         let mut session = self.connection.take().await?;
         let SqlSession { client, driver } = &mut session;
-        let statement = (statement.0.as_str(), statement.1);
-        let read = rows::read(client, &known.table, statement, request.limit);
-        let fetched = drive(driver, REQUEST_LIMIT, read).await?;
+        let fetched = drive(driver, REQUEST_LIMIT, known.fetch(client, request)).await?;
         self.connection.keep(session);
         Ok(fetched)
     }

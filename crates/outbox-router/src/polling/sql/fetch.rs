@@ -1,13 +1,15 @@
 //! The statement that reads pending rows, and takes them where the table has columns for that.
 //!
 //! Where rows are taken, a row that another transaction has locked is left out, and with it the
-//! later rows of its key: they must not pass it.
+//! later rows of its key: they must not pass it. The statement says which keys these are, so that
+//! the next one can leave them out, however many rows of theirs come first.
 
 use std::fmt::Write as _;
 
 use relay::polling::{Claimed, FetchRequest, PassedOver, RowKey};
 
 use super::{
+    blocked::BlockedKey,
     conditions::{and, interval},
     key::{ShardOf, never_null},
     literals::{list, literal},
@@ -92,8 +94,8 @@ impl FetchText {
         }
     }
 
-    /// The statements of a request.
-    pub(super) fn sql(&self, request: &FetchRequest) -> String {
+    /// The statements of a request, without the rows of `blocked` keys.
+    pub(super) fn sql(&self, request: &FetchRequest, blocked: &[BlockedKey]) -> String {
         let Self { head, order, tail, key, shard, identity, .. } = self;
         let mut sql = String::with_capacity(head.len() + order.len() + tail.len() + 300);
         sql.push_str(head);
@@ -117,6 +119,11 @@ impl FetchText {
                 .unwrap_or_default();
             }
             PassedOver::Keys(_) | PassedOver::Rows(_) => {}
+        }
+        if !blocked.is_empty() {
+            let keys: Vec<String> =
+                blocked.iter().map(|key| format!("({})", literal(&key.0))).collect();
+            write!(sql, " and {key} not in (values {})", keys.join(", ")).unwrap_or_default();
         }
         write!(sql, "{order}{}{tail}", request.limit).unwrap_or_default();
         sql
@@ -171,7 +178,8 @@ fn reading(table: &PolledTable) -> (String, String) {
 /// What stands before FROM, and behind the limit, where rows are taken.
 ///
 /// `picked`: which rows, and how many bytes up to each. `locked`: those of them that fit into
-/// memory, locked. `blocked`: the first of each key that somebody else has locked.
+/// memory, locked. `blocked`: the first of each key that somebody else has locked; behind the rows
+/// comes one for each such key, with nothing but the key.
 fn claiming(table: &PolledTable) -> (String, String) {
     let (columns, order) = order_columns(table);
     let identity = table.identity.iter().enumerate();
@@ -187,6 +195,7 @@ fn claiming(table: &PolledTable) -> (String, String) {
         size(&table.facts),
     );
     let (bytes, quoted) = (table.settings.keep_bytes, table.quoted());
+    let names = row_names(table);
     let picked = table.same_row("p", |index| format!("p{index}"));
     let taken = table.same_row("p", |index| {
         let place = table.identity.get(index).map_or(0, |column| column.place);
@@ -201,12 +210,13 @@ fn claiming(table: &PolledTable) -> (String, String) {
          taken as materialized (select l.* from locked l \
            where not exists (select from blocked b where b.g = l.g and b.n < l.n)), \
          claimed as (update {quoted} t set {} from taken p where {taken} returning p.*) \
-         select {}, (select max(r) from picked), (select count(*) from picked) \
-         from claimed order by n",
+         select {names}, (select max(r) from picked), (select count(*) from picked) from (\
+           select {names}, n from claimed union all \
+           select {}g, null, null, null from blocked) o order by n",
         row_columns(table),
         and(&table.conditions().ready("t")),
         claim(table),
-        row_names(table)
+        "null, ".repeat(table.row.columns.len())
     );
     (select, tail)
 }
@@ -242,13 +252,17 @@ mod tests {
         FetchRequest { table: TableIndex(0), shards, limit: 25, passed_over }
     }
 
+    fn sql(text: &FetchText, request: &FetchRequest) -> String {
+        text.sql(request, &[])
+    }
+
     const KEY: &str = "coalesce('k' || (t.\"aggregate_id\"::text) collate \"C\", 'n')";
 
     #[test]
     fn rows_of_a_mark_alone_are_only_read() {
         let text = FetchText::of(&samples::table(samples::time()));
         assert_eq!(text.claimed, Claimed::No);
-        let sql = text.sql(&request(ShardSet::ALL, Vec::new()));
+        let sql = sql(&text, &request(ShardSet::ALL, Vec::new()));
         assert!(sql.contains(
             " from \"public\".\"outbox\" t where t.\"published_at\" is null \
              order by t.\"created_at\", t.\"id\" limit 25) i) o where o.r - o.s < 1000 \
@@ -261,7 +275,7 @@ mod tests {
     fn a_part_of_the_keys_is_read() {
         let text = FetchText::of(&samples::table(samples::time()));
         let shards = [3, 9].into_iter().collect();
-        let sql = text.sql(&request(shards, vec![None, Some("it's".into())]));
+        let sql = sql(&text, &request(shards, vec![None, Some("it's".into())]));
         assert!(sql.contains(&format!("and {KEY} not in (values ('n'), ('kit''s')) order by")));
         assert!(sql.contains("'UTF8')), 0) & 63) in (3, 9)"), "{sql}");
     }
@@ -271,7 +285,7 @@ mod tests {
         let text = FetchText::of(&samples::table(samples::time()));
         let rows = ["7", "8"].map(|id| RowId([id.into()].into()));
         let passed_over = PassedOver::Rows(rows.into());
-        let sql = text.sql(&FetchRequest { passed_over, ..request(ShardSet::ALL, Vec::new()) });
+        let sql = sql(&text, &FetchRequest { passed_over, ..request(ShardSet::ALL, Vec::new()) });
         assert!(sql.contains(" and not exists (select from unnest('{\"7\",\"8\"}'::"), "{sql}");
         assert!(sql.contains("[]) as x (k0) where t.\"id\" "), "{sql}");
     }
@@ -280,7 +294,7 @@ mod tests {
     fn rows_with_a_state_are_taken_and_those_behind_waiting_ones_left() {
         let text = FetchText::of(&samples::table(samples::states()));
         assert_eq!(text.claimed, Claimed::Yes);
-        let sql = text.sql(&request(ShardSet::ALL, Vec::new()));
+        let sql = sql(&text, &request(ShardSet::ALL, Vec::new()));
         assert!(sql.contains("for update of t skip locked"));
         assert!(sql.contains(
             "update \"public\".\"outbox\" t set \"status\" = 'PROCESSING', \

@@ -12,8 +12,9 @@
 //! `indexes`, [`switch`]; for people: `stuck` and `decisions` (rows that are not delivered, and
 //! what is decided about them), `row_marks` (one row), `named` (rows by the ids that are typed);
 //! `removal` and `measure` (rows that nobody needs any more), `upkeep` and `columns` (what `doctor`
-//! asks for).
+//! asks for); `still_polled` (what a stream asks for before it starts).
 
+mod blocked;
 mod columns;
 mod conditions;
 mod connection;
@@ -43,6 +44,7 @@ mod settle;
 pub mod setup;
 mod shown;
 mod size;
+mod still_polled;
 mod stuck;
 mod survey;
 pub mod switch;
@@ -65,6 +67,7 @@ pub use row_marks::{RowMarks, RowState, row_marks};
 pub use settings::{
     Direction, MarkConfig, MarkHow, Nulls, OrderColumn, RowScope, SqlSettings, TableConfig,
 };
+pub(crate) use still_polled::still_polled;
 pub use stuck::{Stuck, StuckFilter, StuckRow, columns_of, stuck};
 pub use survey::{RowCount, TableSurvey, survey};
 pub use table::PolledTable;

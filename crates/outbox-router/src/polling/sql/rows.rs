@@ -5,16 +5,26 @@ use std::{future::poll_fn, pin::pin};
 use futures_core::Stream as _;
 use relay::{
     Failure, PgTimestamp,
-    polling::{Claimed, Fetched, More, PendingRow, RowId},
+    polling::{Claimed, More, PendingRow, RowId},
 };
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
 use super::{
+    blocked::BlockedKey,
     failure::{malformed, of_table},
     table::PolledTable,
     transaction::BEGINS,
 };
 use crate::postgres::sql_failure;
+
+/// What one statement has read.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) rows: Vec<PendingRow>,
+    pub(super) more: More,
+    /// Keys of which rows were left out, since another transaction has locked one.
+    pub(super) blocked: Vec<BlockedKey>,
+}
 
 /// Reads the rows of a statement of [`super::fetch`] as they arrive: each is in memory once.
 pub(super) async fn read(
@@ -22,10 +32,11 @@ pub(super) async fn read(
     table: &PolledTable,
     (sql, claimed): (&str, Claimed),
     limit: usize,
-) -> Result<Fetched, Failure> {
+) -> Result<Read, Failure> {
     let stream = client.simple_query_raw(sql).await;
     let mut stream = pin!(stream.map_err(|error| of_table(error, &table.name))?);
-    let (mut rows, mut answers, mut more) = (Vec::new(), 0, More::No);
+    let mut answers = 0;
+    let mut read = Read { rows: Vec::new(), more: More::No, blocked: Vec::new() };
     while let Some(message) = poll_fn(|context| stream.as_mut().poll_next(context)).await {
         let message = message.map_err(|error| of_table(error, &table.name))?;
         if let SimpleQueryMessage::CommandComplete(_) = message {
@@ -33,14 +44,28 @@ pub(super) async fn read(
         } else if let SimpleQueryMessage::Row(row) = message
             && answers == BEGINS
         {
-            rows.push(pending(&row, table)?);
-            more = left(&row, table, claimed, limit)?;
+            match blocked(&row, table)? {
+                Some(key) => read.blocked.push(key),
+                None => read.rows.push(pending(&row, table)?),
+            }
+            read.more = left(&row, table, claimed, limit)?;
         }
     }
-    if claimed == Claimed::No && rows.len() >= limit {
-        more = More::Maybe;
+    if claimed == Claimed::No && read.rows.len() >= limit {
+        read.more = More::Maybe;
     }
-    Ok(Fetched { rows, more, claimed })
+    Ok(read)
+}
+
+/// The key in a row of the answer that has nothing else: a row of a table has an identity.
+fn blocked(row: &SimpleQueryRow, table: &PolledTable) -> Result<Option<BlockedKey>, Failure> {
+    for column in &table.identity {
+        if value(row, column.place)?.is_some() {
+            return Ok(None);
+        }
+    }
+    let key = value(row, table.row.columns.len())?;
+    Ok(key.map(|key| BlockedKey(Box::from(key))))
 }
 
 /// Whether rows are left that were not read, as each row says it: by the bytes up to it; where rows
