@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outbox_router::polling::sql::{Stuck, StuckFilter, requeue, stuck};
 use relay::polling::{Claimed, RowOutcome, SettleRequest, WaitsKept};
 
 use crate::fixture::{Fixture, TABLE, Worker, default_table, failed, ids, keys, nothing, polling};
@@ -246,4 +247,57 @@ async fn a_row_that_is_no_event_holds_no_key() {
     });
     let mut worker = fixture.worker(polling).await;
     assert_eq!(ids(&worker.fetch(10).await.rows), ["2"]);
+}
+
+/// Whoever sets only the status back has not taken back that the row is given up: it is listed and
+/// holds its key until it is requeued.
+#[tokio::test]
+async fn a_row_that_is_given_up_by_its_time_alone_is_not_forgotten() {
+    let more = format!("{STATES}, abandoned_at timestamptz");
+    let fixture = Fixture::new(&default_table(&more)).await;
+    insert(&fixture, &["a", "b", "a"]).await;
+    let mut worker = fixture.worker(polling().with_letters()).await;
+    let fetched = worker.fetch(1).await;
+    let abandon = failed(&fetched.rows[0], 5, RowOutcome::Abandon);
+    worker.settle(SettleRequest { failed: vec![abandon], ..nothing() }).await;
+    fixture.run("update outbox set status = 'PENDING' where id = 1").await;
+    assert_eq!(ids(&worker.fetch(10).await.rows), ["2"], "what is behind it waits");
+    let (session, table) = (fixture.session().await, worker.database.table(TABLE).unwrap());
+    let found = stuck(&session, table, Stuck::Abandoned, &StuckFilter::default()).await;
+    let found: Vec<_> = found.unwrap().unwrap().into_iter().map(|row| row.identity).collect();
+    assert_eq!(requeue(&session, table, &found).await.unwrap(), 1);
+    assert_eq!(ids(&worker.fetch(10).await.rows), ["1", "3"]);
+}
+
+/// Nothing shows a worker that has never seen it fail that it was tried.
+#[tokio::test]
+async fn a_row_that_failed_stays_first_of_its_key_for_the_next_worker() {
+    let more = ", published_at timestamptz, available_at timestamptz";
+    let fixture = Fixture::new(&default_table(more)).await;
+    insert(&fixture, &["a", "a"]).await;
+    let mut worker = fixture.worker(polling()).await;
+    assert_eq!(worker.database.describe(TABLE).await.unwrap().waits, WaitsKept::InMemory);
+    let rows = worker.fetch(1).await.rows;
+    let retry = failed(&rows[0], 1, RowOutcome::Retry(Duration::from_secs(600)));
+    worker.settle(SettleRequest { failed: vec![retry], ..nothing() }).await;
+    let mut next = fixture.worker(polling()).await;
+    assert_eq!(ids(&next.fetch(10).await.rows), ["1", "2"]);
+}
+
+/// What others write there says which rows are not to be sent.
+#[tokio::test]
+async fn times_that_the_role_may_not_write_are_respected() {
+    let more = ", published_at timestamptz, available_at timestamptz, locked_until timestamptz, \
+                abandoned_at timestamptz";
+    let fixture = Fixture::new(&default_table(more)).await;
+    fixture.run("revoke update on outbox from router").await;
+    fixture.run("grant update (published_at) on outbox to router").await;
+    insert(&fixture, &["a", "b", "c", "d"]).await;
+    fixture.run("update outbox set available_at = now() + interval '1 h' where id = 1").await;
+    fixture.run("update outbox set locked_until = now() + interval '1 h' where id = 2").await;
+    fixture.run("update outbox set abandoned_at = now() where id = 3").await;
+    let mut worker = fixture.worker(polling()).await;
+    let fetched = worker.fetch(10).await;
+    assert_eq!((ids(&fetched.rows), fetched.claimed), (vec!["4".to_owned()], Claimed::No));
+    assert_eq!(worker.publish(&fetched.rows).await, 1);
 }

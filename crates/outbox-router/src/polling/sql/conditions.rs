@@ -78,7 +78,7 @@ impl Conditions<'_> {
     fn open_words(&self) -> Option<Vec<&str>> {
         let words = &self.marks.status.as_ref()?.words;
         let failed = words.failed.as_ref().filter(|_| self.marks.available_at.is_some());
-        let processing = words.processing.as_ref().filter(|_| self.marks.claim.is_made());
+        let processing = words.processing.as_ref().filter(|_| self.marks.claim.ends());
         let all = words.pending.iter().chain(failed).chain(processing);
         Some(all.map(String::as_str).collect())
     }
@@ -174,7 +174,7 @@ impl Conditions<'_> {
         if let Some(status) = status {
             let words = &status.words;
             let failed = words.failed.as_ref().filter(|_| available_at.is_some());
-            let processing = words.processing.as_ref().filter(|_| claim.is_made());
+            let processing = words.processing.as_ref().filter(|_| claim.ends());
             let all = failed.into_iter().chain(&words.abandoned).chain(processing);
             let all: Vec<&str> = all.map(String::as_str).collect();
             if !all.is_empty() {
@@ -264,13 +264,16 @@ impl Conditions<'_> {
         }
     }
 
-    /// The row is given up.
+    /// The row is given up: by its word or its time, whoever has written them.
     pub(super) fn is_abandoned(&self, alias: &str) -> Option<String> {
         let word = self.marks.status.as_ref().and_then(|status| {
             let word = status.words.abandoned.as_ref()?;
             Some(format!("{} = {}", column(alias, &status.column), literal(word)))
         });
-        word.or_else(|| self.is_abandoned_at(alias))
+        match (word, self.is_abandoned_at(alias)) {
+            (Some(word), Some(at)) => Some(or(&[word, at])),
+            (word, at) => word.or(at),
+        }
     }
 
     fn is_abandoned_at(&self, alias: &str) -> Option<String> {
@@ -290,7 +293,7 @@ impl Conditions<'_> {
 mod tests {
     use super::{
         super::{
-            marks::{Attempts, Claim, Flag, Status},
+            marks::{Attempts, Claim, Flag, Status, Written},
             words::Words,
         },
         *,
@@ -303,11 +306,17 @@ mod tests {
             flag: None,
             time: None,
             abandoned_at: None,
+            gives_up: Written::No,
             claim: Claim::default(),
             available_at: None,
+            postpones: Written::No,
             attempts: None,
             last_error: None,
         }
+    }
+
+    fn written() -> Claim {
+        Claim { written: Written::Yes, ..Claim::default() }
     }
 
     fn of(marks: &Marks) -> Conditions<'_> {
@@ -345,8 +354,9 @@ mod tests {
         };
         Marks {
             status: Some(Status { column: "status".into(), words }),
-            claim: Claim { until: None, since: word("processing_at"), by: None },
+            claim: Claim { since: word("processing_at"), ..written() },
             available_at: word("available_at"),
+            postpones: Written::Yes,
             attempts: Some(Attempts { column: "attempts".into(), max: 9 }),
             ..nothing(Decides::Status)
         }
@@ -374,9 +384,20 @@ mod tests {
         assert_eq!(of(&marks).open("t"), ["t.\"status\" in ('PENDING')"]);
     }
 
+    /// A person may take back one of the two.
+    #[test]
+    fn a_row_is_given_up_by_its_word_or_by_its_time() {
+        let marks = Marks { abandoned_at: Some("abandoned_at".into()), ..full() };
+        assert_eq!(
+            of(&marks).is_abandoned("t").unwrap(),
+            "(t.\"status\" = 'ABANDONED' or \
+             (t.\"status\" <> 'PUBLISHED' and t.\"abandoned_at\" is not null))"
+        );
+    }
+
     #[test]
     fn a_lock_of_this_worker_is_none_for_it() {
-        let claim = Claim { until: Some("u".into()), since: None, by: Some("b".into()) };
+        let claim = Claim { until: Some("u".into()), by: Some("b".into()), ..written() };
         let marks = Marks { claim, ..full() };
         let own = format!("t.\"b\" = '{}'", Uuid::nil());
         let free = format!("(t.\"u\" is null or t.\"u\" < now() or {own})");

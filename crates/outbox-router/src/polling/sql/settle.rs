@@ -17,7 +17,7 @@ use super::{
     fence::Fence,
     key::ShardOf,
     literals::{array, literal, numbers},
-    marks::{Decides, FlagForm},
+    marks::{Decides, FlagForm, Written},
     table::PolledTable,
     transaction::{Access, COMMIT, Ways, begin},
 };
@@ -263,7 +263,7 @@ pub(super) fn forget_claim(table: &PolledTable) -> Option<(String, String)> {
 fn retried(table: &PolledTable) -> Set {
     let marks = &table.marks;
     let mut set = failed(table);
-    let next = marks.available_at.as_ref();
+    let next = marks.next_attempt();
     set.extend(next.map(|next| (next.clone(), "now() + make_interval(secs => x.d)".to_owned())));
     if let Some(status) = &marks.status {
         let words = &status.words;
@@ -290,7 +290,8 @@ fn abandoned(table: &PolledTable) -> Set {
             set.push((status.column.clone(), literal(word)));
         }
     }
-    set.extend(marks.abandoned_at.iter().map(|at| (at.clone(), "now()".to_owned())));
+    let at = marks.abandoned_at.iter().filter(|_| marks.gives_up == Written::Yes);
+    set.extend(at.map(|at| (at.clone(), "now()".to_owned())));
     set
 }
 

@@ -25,10 +25,28 @@ pub(super) struct Marks {
     pub(super) flag: Option<Flag>,
     pub(super) time: Option<String>,
     pub(super) abandoned_at: Option<String>,
+    /// Whether `abandoned_at` is written when a row is given up.
+    pub(super) gives_up: Written,
     pub(super) claim: Claim,
     pub(super) available_at: Option<String>,
+    /// Whether `available_at` is written when a row is tried again later.
+    pub(super) postpones: Written,
     pub(super) attempts: Option<Attempts>,
     pub(super) last_error: Option<LastError>,
+}
+
+/// Whether a column is written. Where it is not, it is respected as others have filled it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Written {
+    Yes,
+    #[default]
+    No,
+}
+
+impl Written {
+    fn if_all<'f>(columns: impl IntoIterator<Item = &'f ColumnFacts>) -> Self {
+        if columns.into_iter().all(|column| column.is("update")) { Self::Yes } else { Self::No }
+    }
 }
 
 /// What says that a row is pending.
@@ -68,8 +86,7 @@ pub(super) enum Nullable {
     No,
 }
 
-/// The columns by which a worker says that it has taken a row. Without `until` and `since` rows are
-/// not taken, since a claim without a time would outlive a worker that died.
+/// The columns by which a worker says that it has taken a row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Claim {
     /// When the claim ends.
@@ -78,6 +95,7 @@ pub(super) struct Claim {
     pub(super) since: Option<String>,
     /// Whose it is.
     pub(super) by: Option<String>,
+    pub(super) written: Written,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,8 +113,14 @@ pub(super) struct LastError {
 }
 
 impl Claim {
-    /// Whether rows are taken when they are read.
+    /// Whether rows are taken when they are read. Without a time they are not, since such a claim
+    /// would outlive a worker that died.
     pub(super) const fn is_made(&self) -> bool {
+        self.ends() && matches!(self.written, Written::Yes)
+    }
+
+    /// Whether a claim, of this worker or of another program, ends by itself.
+    pub(super) const fn ends(&self) -> bool {
         self.until.is_some() || self.since.is_some()
     }
 }
@@ -105,12 +129,17 @@ impl Marks {
     /// Whether a row that is given up can be recorded.
     pub(super) fn records_abandoned(&self) -> bool {
         let word = self.status.as_ref().and_then(|status| status.words.abandoned.as_ref());
-        word.is_some() || self.abandoned_at.is_some()
+        word.is_some() || self.gives_up == Written::Yes
+    }
+
+    /// The column of the next attempt, where it is written.
+    pub(super) fn next_attempt(&self) -> Option<&String> {
+        self.available_at.as_ref().filter(|_| self.postpones == Written::Yes)
     }
 
     /// Whether the table says how often a row was tried, and when it is tried again.
-    pub(super) const fn keeps_waits(&self) -> bool {
-        self.available_at.is_some() && self.attempts.is_some()
+    pub(super) fn keeps_waits(&self) -> bool {
+        self.next_attempt().is_some() && self.attempts.is_some()
     }
 }
 
@@ -171,14 +200,25 @@ pub(super) fn marks(
             return Err(finder.none());
         }
     };
+    let attempts = finder.first(&ATTEMPTS, is_number).map(attempts);
+    let abandoned_at = finder.nullable_time(&["abandoned_at"]);
+    let available_at = finder.any(&AVAILABLE, is_time);
+    let failed = status.as_ref().and_then(|status| status.words.failed.as_ref());
+    // A row that nothing else shows to have been tried would not hold its key when another worker
+    // has it.
+    let shows_failed = attempts.is_some() || failed.is_some();
     let marks = Marks {
         decides,
         flag,
         time,
         claim: finder.claim(status.as_ref()),
-        abandoned_at: finder.nullable_time(&["abandoned_at"]),
-        available_at: finder.first(&AVAILABLE, is_time).map(|column| column.name.clone()),
-        attempts: finder.first(&ATTEMPTS, is_number).map(attempts),
+        gives_up: abandoned_at.map_or(Written::No, |column| Written::if_all([column])),
+        abandoned_at: abandoned_at.map(|column| column.name.clone()),
+        postpones: available_at
+            .filter(|_| shows_failed)
+            .map_or(Written::No, |column| Written::if_all([column])),
+        available_at: available_at.map(|column| column.name.clone()),
+        attempts,
         last_error: finder.first(&ERRORS, is_text).map(last_error),
         status,
     };
@@ -274,17 +314,22 @@ impl<'f> Finder<'f> {
                 && (column.is_of(&[Type::TEXT, Type::UUID])
                     || column.is_of(&[Type::VARCHAR]) && is_wide)
         };
-        let by = self.first(&BY, is_name).map(|column| column.name.clone());
+        let by = self.any(&BY, is_name);
         // A time of its own, such as when the row was processed, is no claim without a state.
         let is_claim = until.is_some()
             || status.is_some_and(|status| status.words.processing.is_some())
             || by.is_some();
-        if is_claim { Claim { until, since, by } } else { Claim::default() }
+        if !is_claim {
+            return Claim::default();
+        }
+        let written = Written::if_all([until, since, by].into_iter().flatten());
+        let [until, since, by] =
+            [until, since, by].map(|column| column.map(|column| column.name.clone()));
+        Claim { until, since, by, written }
     }
 
-    fn nullable_time(&self, names: &[&str]) -> Option<String> {
-        let column = self.first(names, |column| is_time(column) && !column.is("not_null"));
-        column.map(|column| column.name.clone())
+    fn nullable_time(&self, names: &[&str]) -> Option<&'f ColumnFacts> {
+        self.any(names, |column| is_time(column) && !column.is("not_null"))
     }
 
     /// The first column of these names that is suitable, and may be written.

@@ -110,15 +110,49 @@ fn a_lock_is_a_claim_and_a_worker_is_named_where_it_fits() {
     assert!(!found(&time).claim.is_made());
 }
 
+fn read_only(mut facts: Facts, names: &[&str]) -> Facts {
+    for column in facts.columns.iter_mut().filter(|it| names.contains(&it.name.as_str())) {
+        column.flags.retain(|flag| flag != "update");
+    }
+    facts
+}
+
+/// What others have written says still which rows are not to be sent.
 #[test]
-fn what_the_role_may_not_write_is_not_used_or_refused() {
-    let mut facts = columns(&[
+fn what_the_role_may_not_write_is_respected_and_not_written() {
+    let facts = columns(&[
         ("published_at", Type::TIMESTAMPTZ, &[]),
         ("locked_until", Type::TIMESTAMPTZ, &[]),
+        ("available_at", Type::TIMESTAMPTZ, &[]),
+        ("attempts", Type::INT4, &[]),
+        ("abandoned_at", Type::TIMESTAMPTZ, &[]),
     ]);
-    facts.columns[2].flags.retain(|flag| flag != "update");
-    assert!(!found(&facts).claim.is_made());
-    facts.columns[1].flags.retain(|flag| flag != "update");
+    let all = found(&facts);
+    assert!(all.claim.is_made() && all.keeps_waits() && all.records_abandoned());
+    let facts = read_only(facts, &["locked_until", "available_at", "abandoned_at"]);
+    let marks = found(&facts);
+    assert!(!marks.claim.is_made() && !marks.keeps_waits() && !marks.records_abandoned());
+    assert_eq!(marks.claim.until.as_deref(), Some("locked_until"));
+    assert_eq!(marks.available_at.as_deref(), Some("available_at"));
+    assert_eq!(marks.abandoned_at.as_deref(), Some("abandoned_at"));
+    assert_eq!(marks.next_attempt(), None);
+}
+
+/// Nothing would show that the row was tried, so it would not hold its key at another worker.
+#[test]
+fn a_time_of_the_next_attempt_is_written_where_the_table_shows_failed_rows() {
+    let published = ("published_at", Type::TIMESTAMPTZ, &[][..]);
+    let available = ("available_at", Type::TIMESTAMPTZ, &[][..]);
+    let marks = found(&columns(&[published.clone(), available.clone()]));
+    assert_eq!((marks.available_at.is_some(), marks.next_attempt()), (true, None));
+    let counted = found(&columns(&[published, available, ("attempts", Type::INT4, &[])]));
+    assert!(counted.next_attempt().is_some() && counted.keeps_waits());
+}
+
+#[test]
+fn a_mark_that_the_role_may_not_write_is_refused() {
+    let facts = columns(&[("published_at", Type::TIMESTAMPTZ, &[])]);
+    let facts = read_only(facts, &["published_at"]);
     let failure = of(&facts, &MarkConfig::default()).unwrap_err();
     let grant = "grant update (\"published_at\") on \"public\".\"outbox\" to \"router\"";
     assert!(failure.message.contains(grant), "{failure}");
