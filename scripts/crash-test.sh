@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
 # Kills the router at random instants and at every failpoint, on real servers, and checks slot,
 # witness, topics and the table of held events before it starts again; holds the broker's responses,
-# and checks slot, witness and table.
+# and checks slot, witness and table. Kills `outbox-router switch` between each two of its writes.
 #
 #   scripts/crash-test.sh                              40 kills, 3 rounds of held responses (1 min)
 #   scripts/crash-test.sh --kills 500                  random instants and failpoints, alternately
-#   scripts/crash-test.sh --per-failpoint 20 --seed 7  kills at each failpoint; --seed repeats one
+#   scripts/crash-test.sh --per-failpoint 20 --seed 7  kills at each failpoint, and once at those of
+#                                                      the switch; --seed repeats one
 #   scripts/crash-test.sh --per-failpoint 5 --only held,released     kills at these failpoints
 #   scripts/crash-test.sh --hold 30 --kills 0          held responses only
+#   scripts/crash-test.sh --switch                     those of the switch only (2 min)
 #   scripts/crash-test.sh --postgres 18                on another version of PostgreSQL than 15
 #
-# The last line, here wrapped, is: kills N · lost 0 · order violations 0 · confirmed ahead 0 ·
-#   slot ahead of witness 0 · witness ahead of acks 0 · covered and repeated 0 ·
+# The last line of the router's kills, here wrapped, is:
+#   kills N · lost 0 · order violations 0 · confirmed ahead 0 · slot ahead of witness 0 ·
+#   witness ahead of acks 0 · covered and repeated 0 ·
 #   released ahead of acks 0 · dead letters passed 0 · duplicates D
 # Exits with 1 on any violation, and when a failpoint was never reached, which makes the run
 # invalid.
@@ -19,11 +22,16 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 version="${OUTBOX_PG_VERSION:-15}"
+run=yes
+switch=no
 previous=
 for argument in "$@"; do
     case "$argument" in
         -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
         --postgres=*) version="${argument#--postgres=}" ;;
+        --per-failpoint | --per-failpoint=*) [ "$switch" = never ] || switch=yes ;;
+        --only | --only=*) switch=never ;;
+        --switch) run=no; switch=yes ;;
     esac
     case "$previous" in --postgres) version="$argument" ;; esac
     previous="$argument"
@@ -40,7 +48,14 @@ target="${CARGO_TARGET_DIR:-$PWD/target}"
 cargo build --locked --package outbox-router --features failpoints
 mkdir -p "$target/crash-test"
 cp -f "$target/debug/outbox-router" "$target/crash-test/outbox-router"
-cargo build --locked --package crash-test
 export OUTBOX_ROUTER_BIN="$target/crash-test/outbox-router"
 export OUTBOX_PG_VERSION="$version"
-exec "$target/debug/crash-test" "$@"
+if [ "$switch" = yes ]; then
+    # Each has its own servers, and waits for leases most of the time.
+    cargo test --locked --package e2e -- \
+        --ignored polling::switch::kills --test-threads 5 --show-output
+fi
+if [ "$run" = yes ]; then
+    cargo build --locked --package crash-test
+    exec "$target/debug/crash-test" "$@"
+fi

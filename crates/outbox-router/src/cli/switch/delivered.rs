@@ -147,6 +147,7 @@ async fn mark(
                 failed: Vec::new(),
                 released: Vec::new(),
             };
+            reached!(PollingMarking);
             let settled = database.settle(&request).await?;
             let settled = u64::try_from(settled.published).unwrap_or(u64::MAX);
             marked.marked += settled;

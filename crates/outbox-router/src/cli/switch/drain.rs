@@ -53,28 +53,12 @@ impl Switching<'_> {
         let (stop, stopping) = watch::channel(Running::On);
         let parts = self.worker_parts(holder, poller, clock, reports, stopping)?;
         let mut worker = Box::pin(Worker::new(parts).run());
-        let mut told = Instant::now();
-        let end = loop {
-            tokio::select! {
-                biased;
-                outcome = &mut worker => break End::Worker(outcome),
-                failure = held.lost() => break End::Stop(failure),
-                () = sleep(ASK_EVERY) => {}
-            }
-            if self.is_all_sent(tables).await? {
-                break End::Sent;
-            }
-            let report = reported.borrow().poller.clone();
-            if let Some(failure) = self.blocked_for_good(&report) {
-                break End::Stop(failure);
-            }
-            if told.elapsed() >= TELL_EVERY {
-                told = Instant::now();
-                let published: u64 = report.tables.iter().map(|table| table.published).sum();
-                let why = report.reason.map(|failure| format!("; {failure:#}"));
-                let (why, later) = (why.unwrap_or_default(), self.says_later(tables).await?);
-                writeln!(terminal.err, "pending rows: {published} are sent{why}{later}")?;
-            }
+        // Beside the worker, whose leases end while it waits for a slow answer to somebody else.
+        let watch = Box::pin(self.watch_worker(tables, &reported, held, terminal));
+        let end = tokio::select! {
+            biased;
+            outcome = &mut worker => End::Worker(outcome),
+            end = watch => end?,
         };
         stop.send_replace(Running::Stopping);
         let failure = match end {
@@ -94,6 +78,39 @@ impl Switching<'_> {
         };
         print_failure(terminal.err, &failure)?;
         Ok(false)
+    }
+
+    /// Says how far the worker is, and returns when it is to be stopped.
+    async fn watch_worker(
+        &self,
+        tables: &[PolledTable],
+        reported: &watch::Receiver<WorkerReport>,
+        held: &mut SlotHolder,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<End, TaskError> {
+        let mut told = Instant::now();
+        loop {
+            tokio::select! {
+                biased;
+                failure = held.lost() => return Ok(End::Stop(failure)),
+                () = sleep(ASK_EVERY) => {}
+            }
+            if self.is_all_sent(tables).await? {
+                return Ok(End::Sent);
+            }
+            reached!(StreamSending);
+            let report = reported.borrow().poller.clone();
+            if let Some(failure) = self.blocked_for_good(&report) {
+                return Ok(End::Stop(failure));
+            }
+            if told.elapsed() >= TELL_EVERY {
+                told = Instant::now();
+                let published: u64 = report.tables.iter().map(|table| table.published).sum();
+                let why = report.reason.map(|failure| format!("; {failure:#}"));
+                let (why, later) = (why.unwrap_or_default(), self.says_later(tables).await?);
+                writeln!(terminal.err, "pending rows: {published} are sent{why}{later}")?;
+            }
+        }
     }
 
     /// Rows that wait for one that is given up are not sent before a person decides.

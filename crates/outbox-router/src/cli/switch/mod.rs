@@ -7,6 +7,15 @@
 //!
 //! After a kill at any step the same command goes on: `plan` says with what.
 
+/// The command is at a place of [`SwitchPlace`](crate::failpoint::SwitchPlace): a test may end it
+/// here. Without the feature `failpoints` it is nothing.
+macro_rules! reached {
+    ($place:ident) => {
+        #[cfg(feature = "failpoints")]
+        crate::failpoint::reached_in_switch(crate::failpoint::SwitchPlace::$place)
+    };
+}
+
 mod args;
 mod delivered;
 mod drain;

@@ -62,6 +62,7 @@ impl Switching<'_> {
         self.switched.make_tables(self.books, role.as_deref()).await?;
         if todo == ToPolling::Mark {
             self.switched.say_streamed(self.books, self.by).await?;
+            reached!(PollingStreamNoted);
             let mut held = self.held_slot().await?;
             if !Box::pin(self.mark(&mut held, terminal)).await? {
                 return Ok(Exit::Failure);
@@ -169,7 +170,9 @@ impl Switching<'_> {
             };
             writeln!(terminal.out, "rows: {} are marked as delivered", marked.marked)?;
             if marked.left == 0 {
+                reached!(PollingMarked);
                 self.switched.set(self.books, SwitchState::Marked).await?;
+                reached!(PollingMarkedNoted);
                 return Ok(true);
             }
         }
@@ -227,11 +230,13 @@ impl Switching<'_> {
         // The slot first: without it no router streams any more.
         if new_slot::drop_former(self.books, &self.source()?).await? {
             writeln!(terminal.out, "slot {}: dropped", self.slot())?;
+            reached!(PollingSlotDropped);
         }
         if let Some(records) = Records::of(self.config, self.access)? {
             let stored = records.read().await?;
             if stored.witness.is_some() {
                 records.delete(stored).await?;
+                reached!(PollingWitnessDeleted);
                 writeln!(terminal.out, "witness: deleted")?;
             }
         }
@@ -241,6 +246,7 @@ impl Switching<'_> {
             let exists = "select from pg_publication where pubname = $1";
             if self.books.query_opt(exists, &[&publication]).await?.is_some() {
                 self.books.batch_execute(&sql::drop_publication(publication)).await?;
+                reached!(PollingPublicationDropped);
             }
             writeln!(terminal.out, "publication {publication}: dropped")?;
         } else if todo != ToPolling::GiveUp {
@@ -250,7 +256,9 @@ impl Switching<'_> {
             )?;
         }
         self.switched.forget_rows(self.books).await?;
+        reached!(PollingRowsForgotten);
         self.switched.open(self.books).await?;
+        reached!(PollingOpened);
         writeln!(terminal.out, "tables: may be polled, {}", self.table_list())?;
         Ok(())
     }

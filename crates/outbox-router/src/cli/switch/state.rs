@@ -80,10 +80,10 @@ impl Switched {
         client: &Client,
         role: Option<&str>,
     ) -> Result<(), TaskError> {
-        for statement in lease_statements(role) {
+        for statement in lease_statements(role).into_iter().chain([row_table()]) {
             client.batch_execute(&statement.sql).await?;
+            reached!(TableMade);
         }
-        client.batch_execute(&row_table().sql).await?;
         Ok(())
     }
 

@@ -63,6 +63,7 @@ impl Switching<'_> {
             ToStream::Begin | ToStream::Again => {
                 self.switched.make_tables(self.books, role.as_deref()).await?;
                 self.switched.close(self.books, holder, self.by).await?;
+                reached!(StreamClosed);
                 let of_role = (role.as_deref(), version);
                 let of_worker = (holder, &mut database, tables.as_slice());
                 let sent = Box::pin(self.send(args, of_role, of_worker, terminal)).await;
@@ -94,6 +95,7 @@ impl Switching<'_> {
     ) -> Result<bool, TaskError> {
         writeln!(terminal.out, "workers: are told to give up their keys")?;
         self.wait_for_workers(holder, terminal).await?;
+        reached!(StreamWorkersGone);
         // Workers may have given rows up since they were looked at, and others were written.
         self.refuse_abandoned(database, tables).await?;
         self.refuse_later(tables, args.wait).await?;
@@ -215,6 +217,7 @@ impl Switching<'_> {
         let name = self.config.postgres.publication.as_str();
         if !has_publication(self.books, name, version).await? {
             self.switched.note_publication(self.books).await?;
+            reached!(StreamPublicationNoted);
         }
         // The role that types it can do without a role of the router.
         let own = self.access.role();
@@ -222,7 +225,10 @@ impl Switching<'_> {
         let router = role.map(|name| RouterRole { name, managed: args.managed });
         let of = (self.names.as_slice(), version);
         make_stream(self.books, (self.config, self.access), of, router, terminal.out).await?;
-        Ok(make_topic(self.config, self.access).await?)
+        reached!(StreamPublicationMade);
+        make_topic(self.config, self.access).await?;
+        reached!(StreamTopicMade);
+        Ok(())
     }
 
     /// Makes the slot, sends the rows that its snapshot sees, and hands the tables over. The slot
@@ -239,10 +245,13 @@ impl Switching<'_> {
         let creator = new_slot::connect(&source).await?;
         // Nobody has read from it: an earlier run has made it.
         new_slot::drop_former(self.books, &source).await?;
+        reached!(StreamFormerSlotDropped);
         self.switched.forget_rows(self.books).await?;
+        reached!(StreamRowsForgotten);
         let command = (self.access, COMMAND);
         let made = new_slot::create(command, creator, version, args.wait, terminal.out);
         let made = Box::pin(made).await?;
+        reached!(StreamSlotMade);
         let begins_at = made.begins_at().unwrap_or(Lsn::ZERO);
         writeln!(terminal.out, "slot {}: created at {begins_at}", self.slot())?;
         let snapshot = made.snapshot().to_owned();
@@ -251,13 +260,16 @@ impl Switching<'_> {
             note_rows(reader, &snapshot, tables).await
         });
         let rows = Box::pin(rows).await?;
+        reached!(StreamRowsNoted);
         let mut held: SlotHolder = made.hold().await?;
         writeln!(terminal.out, "pending rows: {rows} are older than the slot")?;
         if !Box::pin(self.drain(holder, tables, &mut held, terminal)).await? {
             return Ok(false);
         }
         writeln!(terminal.out, "pending rows: are sent and marked")?;
+        reached!(StreamSent);
         self.switched.set(self.books, SwitchState::Sent).await?;
+        reached!(StreamSentNoted);
         self.finish(&held, terminal).await?;
         Ok(true)
     }
@@ -270,8 +282,11 @@ impl Switching<'_> {
     ) -> Result<(), TaskError> {
         let command = (self.config, self.access);
         record_beginning(command, held.pid(), terminal.out).await?;
+        reached!(StreamWitnessWritten);
         self.switched.set(self.books, SwitchState::Stream).await?;
+        reached!(StreamHandedOver);
         self.switched.forget_rows(self.books).await?;
+        reached!(StreamComplete);
         writeln!(terminal.out, "tables: handed to the stream, {}", self.table_list())?;
         Ok(())
     }

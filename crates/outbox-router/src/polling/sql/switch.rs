@@ -168,11 +168,13 @@ impl PolledTable {
         format!("array[{}]", texts.collect::<Vec<_>>().join(", "))
     }
 
-    /// That `outbox_router.switch_row` names the row.
+    /// That `outbox_router.switch_row` names the row. `offset 0` keeps this from becoming a join:
+    /// nothing is known of a table that was just filled, and a join that is planned for a few rows
+    /// compares every row with every other.
     pub(super) fn is_switched(&self, alias: &str) -> String {
         format!(
             "exists (select from outbox_router.switch_row z \
-             where z.relation = {} and z.id = {})",
+             where z.relation = {} and z.id = {} offset 0)",
             self.oid(),
             self.identity_of(alias)
         )
@@ -217,13 +219,14 @@ impl PolledTable {
     }
 
     /// Reads the identities of the pending rows that the stream has delivered, through a cursor.
+    /// `offset 0` is there for the same reason as in [`Self::is_switched`].
     pub fn declare_delivered(&self) -> String {
         let columns = self.identity.iter();
         let columns = columns.map(|column| format!("t.{}::text", quote_identifier(&column.name)));
         format!(
             "declare outbox_router_delivered no scroll cursor for select {} {} \
              and not exists (select from pg_temp.outbox_router_undelivered u \
-               where u.relation = {} and u.id = {})",
+               where u.relation = {} and u.id = {} offset 0)",
             columns.collect::<Vec<_>>().join(", "),
             self.pending(),
             self.oid(),
@@ -255,7 +258,7 @@ mod tests {
         );
         assert!(table.is_any_switched_pending().contains(
             "t.\"published_at\" is null and exists (select from outbox_router.switch_row z \
-             where z.relation = 77 and z.id = array[(t.\"id\"::text) collate \"C\"])"
+             where z.relation = 77 and z.id = array[(t.\"id\"::text) collate \"C\"] offset 0)"
         ));
         assert!(table.declare_delivered().contains("and not exists (select from pg_temp."));
     }

@@ -1,6 +1,8 @@
 //! From polling to the stream and back, as docs/polling.md describes it: writers go on all the
 //! time.
 
+mod kills;
+
 use std::time::Duration;
 
 use e2e::{
