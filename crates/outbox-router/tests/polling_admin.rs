@@ -42,6 +42,8 @@ async fn every_metric_has_its_exact_name_labels_and_value() {
     let table = r#"{pipeline="shop",table="public.outbox"}"#;
     for line in [
         format!("outbox_polling_pending_rows{table} 25"),
+        format!("outbox_polling_not_due_rows{table} 3"),
+        format!("outbox_polling_ready_rows{table} 17"),
         format!("outbox_polling_oldest_pending_seconds{table} 1.5"),
         format!("outbox_polling_failed_rows{table} 1"),
         format!("outbox_polling_abandoned_rows{table} 2"),
@@ -220,12 +222,15 @@ async fn rows_that_the_worker_alone_knows_to_wait_are_counted_everywhere() {
 async fn rows_that_are_not_due_are_pending_and_keep_nobody_waiting() {
     let endpoint = start().await;
     endpoint.surveyed.send_modify(|report| {
-        report.tables[0].figures.as_mut().unwrap().oldest_seconds = Some(-3_600.0);
+        let figures = report.tables[0].figures.as_mut().unwrap();
+        (figures.not_due, figures.ready, figures.oldest_seconds) = (24, 0, None);
     });
     let metrics = endpoint.get("/metrics").await;
     let table = r#"{pipeline="shop",table="public.outbox"}"#;
     for line in [
         format!("outbox_polling_pending_rows{table} 25"),
+        format!("outbox_polling_not_due_rows{table} 24"),
+        format!("outbox_polling_ready_rows{table} 0"),
         format!("outbox_polling_oldest_pending_seconds{table} 0"),
     ] {
         assert!(metrics.lines().any(|found| found == line), "no {line} in\n{metrics}");

@@ -24,12 +24,13 @@ pub(super) const ALERTS: &[Alert] = &[
         expression: Expression::Same(
             "64 - sum by (namespace, pipeline, table) \
              (max_over_time(outbox_polling_shards_held[90s])) > 0 \
-             and max by (namespace, pipeline, table) (outbox_polling_pending_rows) > 0",
+             and max by (namespace, pipeline, table) (outbox_polling_ready_rows) > 0",
         ),
         hold: 3 * MINUTE,
         severity: Severity::Critical,
         summary: "{{ $value }} of 64 shards of {{ $labels.table }} have no worker, and rows are \
                   pending",
+        // Rows that are not due, or that another program has locked, wait for no worker.
         description: "Rows whose keys belong to these shards are not read. A worker of pipeline \
                       {{ $labels.pipeline }} is not scraped, cannot renew its leases (P042), or has \
                       ended and its lease has not; or nobody takes what it gave back. Who holds what: \

@@ -64,6 +64,9 @@ pub(crate) fn surveyed() -> SurveyedTable {
     let none = RowCount::Exactly(0);
     let figures = TableSurvey {
         pending: none,
+        not_due: 0,
+        due_in_seconds: None,
+        ready: 0,
         oldest_seconds: None,
         failed: none,
         abandoned: none,

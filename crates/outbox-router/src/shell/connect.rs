@@ -16,6 +16,7 @@ use crate::{
     monitor::{
         self, Connect, SqlSession, catalog::Sought, connection::drive, server::ServerSettings,
     },
+    polling::sql::still_polled,
     postgres::{
         ClientEncoding, ConnInfo, Options, ReplicationConnection, ServerErrorKind, SocketOptions,
         TextQuery, WAL_SENDER_TIMEOUT, command_failure, connect_failure, connect_sql,
@@ -147,10 +148,30 @@ impl Source {
         if server.history.timeline > 1 {
             (open, timelines) = self.timelines(open, server.history.timeline).await?;
         }
-        let (open, reading) = self.read_slot(open).await?;
-        let (mut open, catalog) = self.catalog(open, remembered).await?;
+        let (mut open, reading) = self.read_slot(open).await?;
+        let catalog = self.endpoint.within(self.read_catalog(&mut open, remembered)).await?;
         let held = read_table(&mut open.connection, &self.pipeline).await?;
         Ok(SourceReading { server, timelines, slot_reading: reading, catalog, held })
+    }
+
+    async fn read_catalog(
+        &self,
+        open: &mut OpenConnection,
+        remembered: Option<&Catalog>,
+    ) -> Result<Catalog, Failure> {
+        let sought =
+            Sought { publication: &self.publication, outboxes: &self.outboxes, remembered };
+        monitor::catalog::read(&mut open.connection, open.version, sought).await
+    }
+
+    /// Somebody may have changed `postgres.source` while workers of the old configuration run on.
+    async fn refuse_polled(
+        &self,
+        open: &mut OpenConnection,
+        catalog: &Catalog,
+    ) -> Result<(), Failure> {
+        let polled = still_polled(&mut open.connection, catalog, &self.outboxes).await?;
+        polled.into_iter().next().map_or(Ok(()), Err)
     }
 
     async fn try_open(&self) -> Result<(OpenConnection, Server), Failure> {
@@ -272,9 +293,11 @@ impl Postgres for Source {
         mut open: OpenConnection,
         remembered: Option<&Catalog>,
     ) -> Result<(OpenConnection, Catalog), Failure> {
-        let sought =
-            Sought { publication: &self.publication, outboxes: &self.outboxes, remembered };
-        let reading = monitor::catalog::read(&mut open.connection, open.version, sought);
+        let reading = async {
+            let catalog = self.read_catalog(&mut open, remembered).await?;
+            self.refuse_polled(&mut open, &catalog).await?;
+            Ok(catalog)
+        };
         let catalog = self.endpoint.within(reading).await?;
         Ok((open, catalog))
     }

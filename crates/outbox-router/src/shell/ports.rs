@@ -56,7 +56,7 @@ pub trait Postgres: Send + Sync + 'static {
     ) -> impl Future<Output = Result<SlotReading, Failure>> + Send;
 
     /// Reads publication and tables. Tables of `remembered`, an earlier catalog, are found by their
-    /// OIDs.
+    /// OIDs. Fails while workers poll one of the tables (P043).
     fn catalog(
         &self,
         open: Self::Connection,

@@ -151,7 +151,7 @@ async fn rows_that_are_not_due_are_told_apart() {
     let listen = format!("admin.listen={address}");
     let text = status(&server, &["--set", &listen]).await;
     assert_eq!(text.exit, Exit::Done, "{text:?}");
-    let line = "behind    7 rows are pending; 7 rows are not due yet, the first in 119 min\n";
+    let line = "behind    7 rows are pending, of which 7 are not due before 119 min from now\n";
     assert!(text.out.contains(line), "{}", text.out);
     let json = status(&server, &["--json", "--set", &no_router()]).await;
     let json: Value = serde_json::from_str(&json.out).unwrap();

@@ -175,6 +175,9 @@ pub(crate) fn survey() -> SurveyReport {
     };
     let figures = TableSurvey {
         pending: RowCount::Exactly(25),
+        not_due: 3,
+        due_in_seconds: Some(3_600.0),
+        ready: 17,
         oldest_seconds: Some(1.5),
         failed: RowCount::Exactly(1),
         abandoned: RowCount::Exactly(2),

@@ -30,6 +30,8 @@ async fn rows_are_counted_by_their_states() {
     let survey = worker.database.survey(TABLE).await.unwrap();
     let exactly = [survey.pending, survey.failed, survey.abandoned, survey.processing];
     assert_eq!(exactly, [8, 2, 1, 1].map(RowCount::Exactly));
+    // Two wait for another attempt, and one is locked.
+    assert_eq!((survey.not_due, survey.due_in(), survey.ready), (0, None, 5));
     let oldest = survey.oldest_seconds.unwrap();
     assert!((90.0..150.0).contains(&oldest), "{oldest}");
 
@@ -42,14 +44,22 @@ async fn rows_are_counted_by_their_states() {
         .await;
     let survey = worker.database.survey(TABLE).await.unwrap();
     assert_eq!((survey.pending, survey.failed), (RowCount::Exactly(8), RowCount::Exactly(2)));
-    assert_eq!((survey.not_due(), survey.oldest()), (6, None));
+    assert_eq!((survey.not_due, survey.ready, survey.oldest()), (6, 0, None));
     let due_in = survey.due_in().unwrap().as_secs();
     assert!((3_500..=3_600).contains(&due_in), "{due_in}");
-    // One of them is due.
+    // One of them is due, and the others are told apart all the same.
     fixture.run("update outbox set available_at = null where id = 10").await;
     let survey = worker.database.survey(TABLE).await.unwrap();
-    assert_eq!((survey.due_in(), survey.not_due()), (None, 0));
+    assert_eq!((survey.not_due, survey.ready), (5, 1));
+    assert!((3_500..=3_600).contains(&survey.due_in().unwrap().as_secs()), "{survey:?}");
     assert!(survey.oldest().unwrap().as_secs() >= 90, "{survey:?}");
+    // Another program has taken it.
+    fixture.run("update outbox set locked_until = now() + interval '1 h' where id = 10").await;
+    let survey = worker.database.survey(TABLE).await.unwrap();
+    assert_eq!((survey.pending, survey.not_due, survey.ready), (RowCount::Exactly(8), 5, 0));
+    fixture.run("update outbox set available_at = 'infinity'").await;
+    let survey = worker.database.survey(TABLE).await.unwrap();
+    assert_eq!((survey.not_due, survey.due_in()), (6, None), "its time never comes");
 }
 
 #[tokio::test]
@@ -66,10 +76,11 @@ async fn without_a_column_of_the_time_rows_that_are_not_due_are_told_apart_too()
         .await;
     let mut worker = fixture.worker(polling()).await;
     let survey = worker.database.survey(TABLE).await.unwrap();
-    assert_eq!((survey.not_due(), survey.oldest()), (1, None), "{survey:?}");
+    assert_eq!((survey.not_due, survey.oldest()), (1, None), "{survey:?}");
     fixture.run("insert into outbox (aggregate_id) values ('b')").await;
     let survey = worker.database.survey(TABLE).await.unwrap();
     assert_eq!((survey.pending, survey.oldest_seconds), (RowCount::Exactly(2), None));
+    assert_eq!((survey.not_due, survey.ready), (1, 1));
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use super::{
     check::{Check, either, error, note, warning},
     facts::{PublicationExtent, PublicationFacts},
     finding::{Finding, Severity},
+    not_run::NotRun,
 };
 use crate::codes::Advice;
 
@@ -57,6 +58,14 @@ pub(super) const CHECKS: &[Check] = &[
                 .extent
                 .as_ref()
                 .map_or_else(Vec::new, |extent| more(&publication.name, extent)))
+        },
+    },
+    Check {
+        name: "no worker polls the tables that are streamed",
+        reports: &[error(Code::Switched.as_str())],
+        judge: |facts| {
+            let polled = facts.postgres()?.still_polled.as_ref().map_err(NotRun::from)?;
+            Ok(polled.iter().map(Finding::of).collect())
         },
     },
 ];

@@ -94,6 +94,9 @@ pub(super) fn polled_table() -> PolledTableFacts {
         upkeep: Ok(upkeep()),
         survey: Ok(TableSurvey {
             pending: RowCount::Exactly(0),
+            not_due: 0,
+            due_in_seconds: None,
+            ready: 0,
             oldest_seconds: None,
             failed: RowCount::Exactly(0),
             abandoned: RowCount::Exactly(0),

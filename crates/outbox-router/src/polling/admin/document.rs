@@ -73,9 +73,9 @@ pub struct PendingView {
     pub is_at_least: bool,
     /// For how long the oldest of them has waited.
     pub oldest_seconds: Option<f64>,
-    /// How many of them are known not to be due: where no row of their table is.
+    /// How many of them were not tried, and wait for their time (`available_at`).
     pub not_due: u64,
-    /// In what time the first of those is due; `null` without such rows.
+    /// In what time the first of those is due; `null` without such rows, or where that is never.
     pub due_in_seconds: Option<f64>,
     /// By how many they become fewer in a second, over the last two minutes; less than zero: more.
     pub fewer_per_second: Option<f64>,
@@ -120,8 +120,13 @@ pub struct RowsView {
     pub is_at_least: bool,
     /// For how long the oldest pending row that is due had waited.
     pub oldest_seconds: Option<f64>,
-    /// Where no row was due: in how many seconds the first one that was not tried is.
+    /// Pending rows that were not tried, and wait for their time (`available_at`).
+    pub not_due: u64,
+    /// In how many seconds the first of those is due.
     pub due_in_seconds: Option<f64>,
+    /// Pending rows that could be read now: their time has come, and no other worker or program has
+    /// a lock on them.
+    pub ready: u64,
     /// Rows that could not be delivered, and wait for another attempt. Where the table does not
     /// count attempts, those of which this worker knows.
     pub failed: u64,
@@ -220,8 +225,8 @@ impl PendingView {
             rows: pending.map(RowCount::rows),
             is_at_least: matches!(pending, Some(RowCount::AtLeast(_))),
             oldest_seconds: facts.oldest.map(|age| age.as_secs_f64()),
-            not_due: facts.not_due.map_or(0, |(rows, _)| rows),
-            due_in_seconds: facts.not_due.map(|(_, first)| first.as_secs_f64()),
+            not_due: facts.not_due.map_or(0, |later| later.rows),
+            due_in_seconds: facts.not_due.and_then(|later| Some(later.first?.as_secs_f64())),
             fewer_per_second: view.memory.pace.fewer_per_second(),
             empty_in_seconds: facts.empty_in.map(|time| time.as_secs_f64()),
         }
@@ -259,7 +264,9 @@ impl RowsView {
             pending: figures.pending.rows(),
             is_at_least: matches!(figures.pending, RowCount::AtLeast(_)),
             oldest_seconds: figures.oldest().map(|age| age.as_secs_f64()),
+            not_due: figures.not_due,
             due_in_seconds: figures.due_in().map(|time| time.as_secs_f64()),
+            ready: figures.ready,
             failed: figures.failed.rows(),
             abandoned: figures.abandoned.rows(),
             processing: figures.processing.rows(),

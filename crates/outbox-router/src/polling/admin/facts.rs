@@ -35,8 +35,8 @@ pub(super) struct Facts<'a> {
     pub(super) rows: Option<TableSurvey>,
     /// Rows that wait for another attempt.
     pub(super) waiting: Waiting<'a>,
-    /// Pending rows that wait for nothing but their time, and in what time the first has it.
-    pub(super) not_due: Option<(u64, Duration)>,
+    /// Pending rows that wait for nothing but their time.
+    pub(super) not_due: Option<NotDue>,
     /// Why nobody polls the tables, or one of them: it is being handed to the stream, or was.
     pub(super) handed: Option<&'a Failure>,
     /// For how long the oldest row has been pending: its age when it was read, and the time since.
@@ -65,8 +65,8 @@ impl<'a> Facts<'a> {
         let since_read =
             survey.read.map_or(Duration::ZERO, |read| now.saturating_duration_since(read.at));
         let (state, reason) = halt::condition(report, memory.halt.as_ref(), now);
-        let not_due = not_due(survey, since_read);
-        let empty_in = memory.pace.empty_in(not_due.map_or(0, |(rows, _)| rows));
+        let not_due = rows.and_then(|rows| NotDue::of(&rows, since_read));
+        let empty_in = memory.pace.empty_in(not_due.map_or(0, |later| later.rows));
         let mut facts = Self {
             report,
             survey,
@@ -93,9 +93,9 @@ impl<'a> Facts<'a> {
         self.rows.map_or(0, |rows| rows.pending.rows())
     }
 
-    /// Those of them that are not known to wait for their time.
+    /// Those of them that do not wait for their time alone.
     pub(super) fn due(&self) -> u64 {
-        self.pending().saturating_sub(self.not_due.map_or(0, |(rows, _)| rows))
+        self.pending().saturating_sub(self.not_due.map_or(0, |later| later.rows))
     }
 
     /// Rows that were given up.
@@ -165,6 +165,14 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// Pending rows whose time has not come, and that were not tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NotDue {
+    pub(super) rows: u64,
+    /// In what time the first of them is due; `None` where its time never comes.
+    pub(super) first: Option<Duration>,
+}
+
 /// How the number of pending rows has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PendingTrend {
@@ -174,13 +182,11 @@ pub(super) enum PendingTrend {
     Steady,
 }
 
-/// Rows that wait for their time, of the tables in which no row is due.
-fn not_due(survey: &SurveyReport, since_read: Duration) -> Option<(u64, Duration)> {
-    let figures = survey.tables.iter().filter_map(|table| table.figures.as_ref().ok());
-    let not_due = figures.filter_map(|figures| Some((figures.not_due(), figures.due_in()?)));
-    let (rows, first) =
-        not_due.reduce(|(rows, first), (more, next)| (rows + more, first.min(next)))?;
-    Some((rows, first.saturating_sub(since_read))).filter(|(rows, _)| *rows > 0)
+impl NotDue {
+    fn of(figures: &TableSurvey, since_read: Duration) -> Option<Self> {
+        let first = figures.due_in().map(|first| first.saturating_sub(since_read));
+        Some(Self { rows: figures.not_due, first }).filter(|later| later.rows > 0)
+    }
 }
 
 /// Whether the pace of the last minutes may go on: somebody works at the rows.

@@ -149,6 +149,18 @@ fn of_survey(page: &mut Page, report: &PollerReport, survey: &SurveyReport) {
         |figures, _| number(figures.pending.rows()),
     );
     each(
+        "outbox_polling_not_due_rows",
+        "Pending rows that were not tried, and whose time (available_at) has not come. Counting \
+         ends at the same bound.",
+        |figures, _| number(figures.not_due),
+    );
+    each(
+        "outbox_polling_ready_rows",
+        "Pending rows that could be read now: their time has come, and nobody else has a lock on \
+         them. Counting ends at the same bound.",
+        |figures, _| number(figures.ready),
+    );
+    each(
         "outbox_polling_oldest_pending_seconds",
         "For how long the oldest pending row that is due has waited; 0 when there is none.",
         |figures, _| figures.oldest().unwrap_or_default().as_secs_f64(),

@@ -123,8 +123,11 @@ fn postgres(judged: &Judged<'_>, status: &PollingDocument) -> Node {
     let count = |value: fn(&super::document::RowsView) -> u64| -> u64 {
         status.tables.iter().filter_map(|table| table.rows.as_ref()).map(value).sum()
     };
-    let waits =
-        [("retried", count(|rows| rows.failed)), ("given up", count(|rows| rows.abandoned))];
+    let waits = [
+        ("not due", count(|rows| rows.not_due)),
+        ("retried", count(|rows| rows.failed)),
+        ("given up", count(|rows| rows.abandoned)),
+    ];
     let waits = waits.into_iter().filter(|(_, rows)| *rows > 0);
     let waits = waits.map(|(what, rows)| (what, format::grouped(rows)));
     Node {
@@ -211,14 +214,16 @@ fn table_card(table: &TableView) -> Markup {
         format!("{bound}{}", format::grouped(rows.pending))
     });
     let oldest = rows.and_then(|rows| rows.oldest_seconds);
+    let oldest = oldest.map(|age| format!("the oldest for {}", format::age(age)));
+    let not_due = rows.map(|rows| rows.not_due).filter(|rows| *rows > 0);
+    let not_due = not_due.map(|rows| format!("{} not due", format::grouped(rows)));
+    let about: Vec<String> = oldest.into_iter().chain(not_due).collect();
     let count = |value: Option<u64>| value.map_or("–".to_owned(), format::grouped);
     let holders = table.holders.as_deref().unwrap_or_default();
     html! {
         p.say { code { (table.name) } }
         div.big {
-            (figure("pending", &pending, &oldest.map_or(String::new(), |age| {
-                format!("the oldest for {}", format::age(age))
-            })))
+            (figure("pending", &pending, &about.join(", ")))
             (figure("retried", &count(rows.map(|rows| rows.failed)), ""))
             (figure("given up", &count(rows.map(|rows| rows.abandoned)), ""))
         }

@@ -24,14 +24,29 @@ pub enum RowCount {
     AtLeast(u64),
 }
 
+impl RowCount {
+    /// What was counted.
+    pub const fn rows(self) -> u64 {
+        match self {
+            Self::Exactly(rows) | Self::AtLeast(rows) => rows,
+        }
+    }
+}
+
 /// The rows of a table, by their states.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TableSurvey {
     /// Neither published nor given up, those that are counted below included.
     pub pending: RowCount,
-    /// The age of the first pending row whose time has come, in seconds. Less than zero: the time
-    /// of no row has come, and that of the first one that was not tried comes in so many seconds.
-    /// `None` where neither is known: without such rows, or a column of the time.
+    /// Those of them that were not tried, and whose time has not come.
+    pub not_due: u64,
+    /// In how many seconds the time of the first of those comes.
+    pub due_in_seconds: Option<f64>,
+    /// Those of the pending rows that could be read now: their time has come, also where they were
+    /// tried, and nobody has taken them, or this worker has.
+    pub ready: u64,
+    /// The age of the first pending row whose time has come, in seconds. `None` without such a row,
+    /// or a column of the time.
     pub oldest_seconds: Option<f64>,
     /// Tried, and waiting for another attempt.
     pub failed: RowCount,
@@ -50,14 +65,19 @@ pub async fn survey(client: &Client, table: &PolledTable) -> Result<TableSurvey,
     let answers = answers.map_err(|error| of_table(error, table.name()))?;
     let row = answers.get(BEGINS).and_then(|answer| answer.rows.first());
     let row = row.ok_or_else(|| malformed("counts no rows"))?;
-    let value = |place| row.try_get(place).map_err(sql_failure);
-    let oldest: Option<&str> = value(1)?;
+    let number = |place| -> Result<Option<f64>, Failure> {
+        let text: Option<&str> = row.try_get(place).map_err(sql_failure)?;
+        Ok(text.and_then(|text| text.parse().ok()))
+    };
     Ok(TableSurvey {
         pending: count(row, 0)?,
-        oldest_seconds: oldest.and_then(|text| text.parse().ok()),
-        failed: count(row, 2)?,
-        abandoned: count(row, 3)?,
-        processing: count(row, 4)?,
+        not_due: count(row, 1)?.rows(),
+        due_in_seconds: number(2)?,
+        ready: count(row, 3)?.rows(),
+        oldest_seconds: number(4)?,
+        failed: count(row, 5)?,
+        abandoned: count(row, 6)?,
+        processing: count(row, 7)?,
     })
 }
 
@@ -86,51 +106,57 @@ fn statement(table: &PolledTable) -> String {
         let may = may_hold.as_ref()?;
         Some(format!("{may} and {}", condition?))
     };
-    let open = and(&conditions.open("t"));
-    let oldest = oldest(table, &filter);
+    let (pending, oldest) = (pending(table, &filter), oldest(table, &filter));
     let ways = if table.has_pending_index() { Ways::Indexes } else { Ways::Any };
     format!(
-        "{}select {}, {oldest}, {}, {}, {}{COMMIT}",
+        "{}select p.*, {oldest}, {}, {}, {} from ({pending}) p{COMMIT}",
         begin(Access::ReadOnly, ways),
-        counted(Some(open.clone())),
         counted(waiting(conditions.is_retried("t"))),
         counted(waiting(conditions.is_abandoned("t"))),
         counted(waiting(conditions.is_in_work("t").map(|condition| format!("({condition})")))),
     )
 }
 
-/// For how long the first row has waited that is due; where none is, less than zero: until when.
-fn oldest(table: &PolledTable, filter: &str) -> String {
-    let (quoted, due) = (table.quoted(), and(&table.conditions().due("t")));
-    let later = later(table, filter);
-    match &table.time {
-        Some(_) => format!(
-            "coalesce((select greatest(extract(epoch from now()) - {} / 1000000.0, 0) \
-             from {quoted} t where {due}{filter} order by {} limit 1), {later})",
-            table.written_at,
-            table.order_by()
-        ),
-        None => format!(
-            "case when exists (select from {quoted} t where {due}{filter}) then null \
-             else {later} end"
-        ),
-    }
+/// How many rows are pending, how many of them wait for nothing but their time, in how many seconds
+/// the first of these is due, and how many could be read now. Each row is looked at once. What a
+/// table has no columns for is a constant, so that the index alone may say how many rows there are.
+fn pending(table: &PolledTable, filter: &str) -> String {
+    let conditions = table.conditions();
+    let (open, mut ready) = (conditions.open("t"), conditions.ready("t"));
+    let ready = and(&ready.split_off(open.len()));
+    let retried = conditions.is_retried("t");
+    let untried = retried.map(|retried| format!(" and not coalesce({retried}, false)"));
+    let (later, available) = match &table.marks.available_at {
+        Some(available) => {
+            let available = format!("t.{}::timestamptz", quote_identifier(available));
+            (format!("{available} > now(){}", untried.unwrap_or_default()), available)
+        }
+        None => ("false".to_owned(), "null::timestamptz".to_owned()),
+    };
+    // The difference of two times fails where one of them is infinite.
+    format!(
+        "select count(*), count(*) filter (where s.later), \
+           extract(epoch from min(s.available) filter (where s.later)) - extract(epoch from now()), \
+           count(*) filter (where s.ready) \
+         from (select {later} as later, {available} as available, {ready} as ready \
+           from {} t where {}{filter} limit {}) s",
+        table.quoted(),
+        and(&open),
+        COUNTED + 1
+    )
 }
 
-/// In how many seconds the first row is due that is not and was not tried, as a number below zero.
-/// It is not read before it is known that no row is due.
-fn later(table: &PolledTable, filter: &str) -> String {
-    let Some(available) = &table.marks.available_at else { return "null".to_owned() };
-    let available = format!("t.{}::timestamptz", quote_identifier(available));
-    let conditions = table.conditions();
-    let untried = conditions.is_retried("t");
-    let untried = untried.map(|retried| format!(" and not coalesce({retried}, false)"));
+/// For how long the first row has waited that is due.
+fn oldest(table: &PolledTable, filter: &str) -> String {
+    if table.time.is_none() {
+        return "null".to_owned();
+    }
     format!(
-        "(select -extract(epoch from min(s.a) - now()) from (select {available} as a from {} t \
-         where {} and {available} > now(){}{filter} limit {}) s)",
+        "(select greatest(extract(epoch from now()) - {} / 1000000.0, 0) \
+         from {} t where {}{filter} order by {} limit 1)",
+        table.written_at,
         table.quoted(),
-        and(&conditions.open("t")),
-        untried.unwrap_or_default(),
-        COUNTED + 1
+        and(&table.conditions().due("t")),
+        table.order_by()
     )
 }

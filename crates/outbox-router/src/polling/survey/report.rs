@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::{
     monitor::{Polled, tables::TableSize},
     polling::sql::{Holder, RowCount, TableSurvey},
+    wording,
 };
 
 /// What the survey publishes. Before its first reading it is empty.
@@ -39,13 +40,6 @@ pub struct SurveyedTable {
 }
 
 impl RowCount {
-    /// What was counted.
-    pub const fn rows(self) -> u64 {
-        match self {
-            Self::Exactly(rows) | Self::AtLeast(rows) => rows,
-        }
-    }
-
     /// Both together.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
@@ -65,19 +59,9 @@ impl TableSurvey {
         self.oldest_seconds.and_then(|age| Duration::try_from_secs_f64(age).ok())
     }
 
-    /// Where the time of no row has come: in what time that of the first one comes.
+    /// In what time the first row is due that waits for nothing but its time.
     pub fn due_in(&self) -> Option<Duration> {
-        let until = self.oldest_seconds.filter(|age| *age < 0.0)?;
-        Duration::try_from_secs_f64(-until).ok()
-    }
-
-    /// How many pending rows are known to wait for nothing but their time. Where one is due, that
-    /// is not known of the others.
-    pub fn not_due(&self) -> u64 {
-        match self.due_in() {
-            Some(_) => self.pending.rows().saturating_sub(self.failed.rows()),
-            None => 0,
-        }
+        self.due_in_seconds.and_then(|until| Duration::try_from_secs_f64(until.max(0.0)).ok())
     }
 }
 
@@ -93,14 +77,36 @@ pub(crate) fn sum(tables: &[SurveyedTable]) -> Option<TableSurvey> {
     let figures = tables.iter().filter_map(|table| table.figures.as_ref().ok());
     figures.copied().reduce(|sum, next| TableSurvey {
         pending: sum.pending.plus(next.pending),
-        oldest_seconds: match (sum.oldest_seconds, next.oldest_seconds) {
-            (Some(one), Some(other)) => Some(one.max(other)),
-            (one, other) => one.or(other),
-        },
+        not_due: sum.not_due.saturating_add(next.not_due),
+        due_in_seconds: either(sum.due_in_seconds, next.due_in_seconds, f64::min),
+        ready: sum.ready.saturating_add(next.ready),
+        oldest_seconds: either(sum.oldest_seconds, next.oldest_seconds, f64::max),
         failed: sum.failed.plus(next.failed),
         abandoned: sum.abandoned.plus(next.abandoned),
         processing: sum.processing.plus(next.processing),
     })
+}
+
+/// Those of the pending rows that are not due, and in what time the first of them is: for the
+/// sentence that says how many are pending.
+pub(crate) fn of_which_not_due(rows: u64, first: Option<Duration>) -> String {
+    let are = match rows {
+        0 => return String::new(),
+        1 => "1 is".to_owned(),
+        rows => format!("{rows} are"),
+    };
+    match first.map(wording::roughly) {
+        Some(time) => format!(", of which {are} not due before {time} from now"),
+        None => format!(", of which {are} not due yet"),
+    }
+}
+
+/// What is known of one of two, or is chosen where both are known.
+fn either(one: Option<f64>, other: Option<f64>, choose: fn(f64, f64) -> f64) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(choose(one, other)),
+        (one, other) => one.or(other),
+    }
 }
 
 #[cfg(test)]
@@ -116,20 +122,23 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_not_due_where_the_time_of_none_has_come() {
-        let mut rows = TableSurvey {
-            pending: RowCount::Exactly(5),
-            oldest_seconds: Some(-60.0),
-            failed: RowCount::Exactly(2),
-            abandoned: RowCount::Exactly(7),
-            processing: RowCount::Exactly(0),
-        };
-        assert_eq!((rows.not_due(), rows.oldest()), (3, None));
-        assert_eq!(rows.due_in(), Some(Duration::from_secs(60)));
-        rows.oldest_seconds = Some(0.0);
-        assert_eq!((rows.not_due(), rows.due_in()), (0, None));
-        assert_eq!(rows.oldest(), Some(Duration::ZERO));
-        rows.oldest_seconds = None;
-        assert_eq!((rows.not_due(), rows.due_in(), rows.oldest()), (0, None, None));
+    fn a_sum_has_the_oldest_row_and_the_first_that_will_be_due() {
+        let mut one = crate::polling::samples::surveyed();
+        let figures = one.figures.as_mut().unwrap();
+        (figures.not_due, figures.due_in_seconds, figures.ready) = (3, Some(60.0), 2);
+        let mut other = one.clone();
+        let figures = other.figures.as_mut().unwrap();
+        (figures.due_in_seconds, figures.oldest_seconds) = (Some(-0.5), Some(7.0));
+        let sum = sum(&[one, other]).unwrap();
+        assert_eq!((sum.not_due, sum.ready), (6, 4));
+        assert_eq!(sum.due_in(), Some(Duration::ZERO), "it has come since the rows were looked at");
+        assert_eq!(sum.oldest(), Some(Duration::from_secs(7)));
+    }
+
+    #[test]
+    fn a_row_whose_time_never_comes_has_no_time() {
+        let mut figures = crate::polling::samples::surveyed().figures.unwrap();
+        (figures.not_due, figures.due_in_seconds) = (1, Some(f64::INFINITY));
+        assert_eq!(figures.due_in(), None);
     }
 }

@@ -148,6 +148,10 @@ const POLLING: &[(&str, &str)] = &[
         "3 0 2 1x240",
     ),
     (
+        r#"outbox_polling_ready_rows{pipeline="shop",table="public.outbox",instance="a"}"#,
+        "3 0 2 1x240",
+    ),
+    (
         r#"outbox_polling_oldest_pending_seconds{pipeline="shop",table="public.outbox",instance="a"}"#,
         "90 0 0.4 0.2x240",
     ),

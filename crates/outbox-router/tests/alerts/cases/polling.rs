@@ -42,7 +42,7 @@ pub(crate) const CASES: &[Case] = &[
                 "32x8 stale",
             ),
             (
-                r#"outbox_polling_pending_rows{pipeline="shop",table="public.outbox",instance="a"}"#,
+                r#"outbox_polling_ready_rows{pipeline="shop",table="public.outbox",instance="a"}"#,
                 "5x80",
             ),
             (
@@ -54,16 +54,24 @@ pub(crate) const CASES: &[Case] = &[
                 "32x8 0x72",
             ),
             (
-                r#"outbox_polling_pending_rows{pipeline="pair",table="public.outbox",instance="a"}"#,
+                r#"outbox_polling_ready_rows{pipeline="pair",table="public.outbox",instance="a"}"#,
                 "5x80",
             ),
-            // Nobody works, and nothing is to be done.
+            // Nobody works, and nothing is to be done: no row is due.
+            (
+                r#"outbox_polling_pending_rows{pipeline="idle",table="public.outbox",instance="a"}"#,
+                "9x80",
+            ),
+            (
+                r#"outbox_polling_not_due_rows{pipeline="idle",table="public.outbox",instance="a"}"#,
+                "9x80",
+            ),
             (
                 r#"outbox_polling_shards_held{pipeline="idle",table="public.outbox",instance="a"}"#,
                 "0x80",
             ),
             (
-                r#"outbox_polling_pending_rows{pipeline="idle",table="public.outbox",instance="a"}"#,
+                r#"outbox_polling_ready_rows{pipeline="idle",table="public.outbox",instance="a"}"#,
                 "0x80",
             ),
         ],

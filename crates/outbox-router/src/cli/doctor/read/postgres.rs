@@ -20,6 +20,7 @@ use crate::{
     config::{Config, Environment, SourceKind},
     held,
     monitor::{self, SqlSession, catalog::Sought, connection::drive_without_limit, pins},
+    polling,
     postgres::{
         Options, ReplicationConnection, TextQuery, connect_sql_announced, one_row, quote_literal,
         sql_failure,
@@ -131,6 +132,7 @@ impl Reader<'_> {
             pin: Err(none()),
             publication: Err(none()),
             tables: self.tables_of(names).await,
+            still_polled: Err(none()),
             moves: Err(none()),
             denied: Vec::new(),
             retention: None,
@@ -164,6 +166,10 @@ impl Reader<'_> {
             Ok(publication) => monitor::moves::read(self.client, &publication.catalog).await,
             Err(failure) => Err(failure.clone()),
         };
+        let still_polled = match &publication {
+            Ok(of) => polling::sql::still_polled(&mut sql, &of.catalog, &of.outboxes).await,
+            Err(failure) => Err(failure.clone()),
+        };
         let pin = pins::oldest(self.client).await;
         let denied = self.denied().await;
         let role = server.as_ref().ok().map(|server| server.role.as_str());
@@ -178,6 +184,7 @@ impl Reader<'_> {
             pin,
             publication,
             tables,
+            still_polled,
             moves,
             denied,
             retention: None,

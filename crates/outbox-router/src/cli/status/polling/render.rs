@@ -14,7 +14,7 @@ use crate::{
     config::Config,
     polling::{
         admin::SurveyedView,
-        survey::{Holder, RowCount, SurveyedTable, TableSurvey, sum},
+        survey::{Holder, RowCount, SurveyedTable, of_which_not_due, sum},
     },
     wording,
 };
@@ -63,20 +63,8 @@ fn behind(tables: &[SurveyedTable]) -> String {
     }
     let oldest = rows.oldest().map(|age| format!(", the oldest for {}", wording::roughly(age)));
     let oldest = oldest.unwrap_or_default();
-    format!("{} pending{oldest}{}", counted(rows.pending), not_due(tables))
-}
-
-/// Which of them wait for nothing but their time.
-fn not_due(tables: &[SurveyedTable]) -> String {
-    let figures = tables.iter().filter_map(|table| table.figures.as_ref().ok());
-    let rows: u64 = figures.clone().map(TableSurvey::not_due).sum();
-    match figures.filter_map(TableSurvey::due_in).min() {
-        Some(first) if rows > 0 => {
-            let first = wording::roughly(first);
-            format!("; {} not due yet, the first in {first}", counted(RowCount::Exactly(rows)))
-        }
-        Some(_) | None => String::new(),
-    }
+    let not_due = of_which_not_due(rows.not_due, rows.due_in());
+    format!("{} pending{not_due}{oldest}", counted(rows.pending))
 }
 
 fn empty_in(reading: &PollingReading) -> Option<Duration> {

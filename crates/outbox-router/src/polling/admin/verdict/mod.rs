@@ -88,7 +88,9 @@ fn stalled(facts: &Facts<'_>) -> String {
 /// What is pending, for a sentence that says something else.
 fn behind(facts: &Facts<'_>) -> String {
     match facts.rows {
-        Some(rows) if rows.pending.rows() > 0 => format!(", {} pending", counted(rows.pending)),
+        Some(rows) if rows.pending.rows() > 0 => {
+            format!(", {} pending{}", counted(rows.pending), polling::of_which(facts))
+        }
         Some(_) | None => String::new(),
     }
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use relay::Failure;
 
-use super::super::facts::{Facts, PendingTrend, counted};
+use super::super::facts::{Facts, NotDue, PendingTrend, counted};
 use crate::{
     monitor::Blame,
+    polling::survey::of_which_not_due,
     status::{Word, verdict::named},
     wording,
 };
@@ -18,10 +19,13 @@ const KEEPS_UP: Duration = Duration::from_secs(10);
 /// Word, sentence and reason.
 pub(super) fn judge<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
     let unseen = facts.survey_failure();
-    let waits = [retried(facts), given_up(facts), not_due(facts), uncounted(unseen)];
-    let waits: String = waits.into_iter().flatten().map(|what| format!("; {what}")).collect();
+    let list = |waits: [Option<String>; 4]| -> String {
+        waits.into_iter().flatten().map(|what| format!("; {what}")).collect()
+    };
+    let [retried, given_up, uncounted] = [retried(facts), given_up(facts), uncounted(unseen)];
     let oldest = facts.oldest.filter(|age| *age >= KEEPS_UP && facts.due() > 0);
     let (Some(age), Some(rows)) = (oldest, facts.rows) else {
+        let waits = list([retried, given_up, not_due(facts), uncounted]);
         return (Word::Ok, format!("rows flow{waits}"), unseen);
     };
     // What is pending behind a row that could not be delivered waits for that one. Beside it a
@@ -30,17 +34,20 @@ pub(super) fn judge<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>
         && (facts.report.unacked == 0 || facts.trend == PendingTrend::Steady);
     if is_held {
         let behind = behind(facts, age).map(|what| format!("; {what}")).unwrap_or_default();
+        let waits = list([retried, given_up, not_due(facts), uncounted]);
         return (Word::Ok, format!("rows flow{waits}{behind}"), unseen);
     }
     let empty = facts.empty_in.map(|time| {
         format!("; nothing is pending in about {} at this pace", wording::roughly(time))
     });
     let sentence = format!(
-        "{} pending, the oldest for {}{}{}{waits}",
+        "{} pending{}, the oldest for {}{}{}{}",
         counted(rows.pending),
+        of_which(facts),
         wording::roughly(age),
         empty.unwrap_or_default(),
         waits_for(facts.blame),
+        list([retried, given_up, None, uncounted]),
     );
     (Word::CatchingUp, sentence, unseen)
 }
@@ -71,12 +78,19 @@ fn given_up(facts: &Facts<'_>) -> Option<String> {
 }
 
 fn not_due(facts: &Facts<'_>) -> Option<String> {
-    let (rows, first) = facts.not_due?;
-    let time = wording::roughly(first);
-    Some(match rows {
-        1 => format!("1 row is not due yet, but in {time}"),
-        rows => format!("{rows} rows are not due yet, the first is in {time}"),
+    let NotDue { rows, first } = facts.not_due?;
+    let time = first.map(wording::roughly);
+    Some(match (rows, time) {
+        (1, Some(time)) => format!("1 row is not due yet, but in {time}"),
+        (rows, Some(time)) => format!("{rows} rows are not due yet, the first is in {time}"),
+        (rows, None) => format!("{} not due yet", are(rows)),
     })
+}
+
+/// Those of the pending rows that are not due, beside others.
+pub(super) fn of_which(facts: &Facts<'_>) -> String {
+    let Some(NotDue { rows, first }) = facts.not_due else { return String::new() };
+    of_which_not_due(rows, first)
 }
 
 fn uncounted(unseen: Option<&Failure>) -> Option<String> {

@@ -61,10 +61,9 @@ impl World {
             let read = Polled { at: self.now, wall: std::time::SystemTime::now() };
             self.survey.read = Some(read);
             self.survey.ticked_at = Some(self.now);
-            if let Ok(figures) = &mut self.survey.tables[0].figures
-                && let Some(oldest) = &mut figures.oldest_seconds
-            {
-                *oldest += 1.0;
+            if let Ok(figures) = &mut self.survey.tables[0].figures {
+                figures.oldest_seconds = figures.oldest_seconds.map(|oldest| oldest + 1.0);
+                figures.due_in_seconds = figures.due_in_seconds.map(|due| due - 1.0);
             }
         }
     }
@@ -244,19 +243,45 @@ fn a_table_that_cannot_be_counted_is_told_while_rows_flow() {
 fn a_row_that_is_not_due_is_no_stall_and_is_told() {
     let mut world = World::new();
     world.figures().pending = RowCount::Exactly(1);
-    world.figures().oldest_seconds = Some(-3_600.0);
+    (world.figures().not_due, world.figures().due_in_seconds) = (1, Some(3_600.0));
     world.pass(720);
     let verdict = world.assert(Word::Ok, "rows flow; 1 row is not due yet, but in 48 min");
     assert_eq!((verdict.blame, verdict.to_do.len()), (Blame::Nobody, 0));
     let facts = Facts::of(&world.worker, &world.survey, &world.memory, world.now);
     assert!(facts.still < Duration::from_secs(2), "{:?}", facts.still);
-    world.figures().pending = RowCount::Exactly(3);
+    (world.figures().pending, world.figures().not_due) = (RowCount::Exactly(3), 3);
     let sentence = "rows flow; 3 rows are not due yet, the first is in 48 min";
     world.assert(Word::Ok, sentence);
     // Beside them one is due, and nobody delivers it.
+    world.figures().pending = RowCount::Exactly(4);
     world.figures().oldest_seconds = Some(0.0);
     world.pass(75);
-    assert_eq!(world.verdict().word, Word::Stalled);
+    let stalled = world.verdict();
+    assert_eq!(stalled.word, Word::Stalled);
+    let pending = ", 4 rows pending, of which 3 are not due before 46 min from now";
+    assert!(stalled.sentence.contains(pending), "{}", stalled.sentence);
+}
+
+#[test]
+fn of_a_backlog_those_rows_are_told_apart_that_are_not_due() {
+    let mut world = World::new();
+    world.figures().oldest_seconds = Some(300.0);
+    (world.figures().not_due, world.figures().due_in_seconds) = (9_000, Some(7_000.0));
+    for left in 0..20 {
+        world.figures().pending = RowCount::Exactly(10_000 - left * 10);
+        world.table().published += 10;
+        world.pass(1);
+    }
+    let sentence = "9810 rows pending, of which 9000 are not due before 116 min from now, the \
+                    oldest for 5 min; nothing is pending in about 81 s at this pace";
+    assert_eq!(world.verdict().sentence, sentence);
+    // Of a time that never comes nothing is said.
+    world.figures().due_in_seconds = Some(f64::INFINITY);
+    let verdict = world.verdict();
+    assert!(
+        verdict.sentence.contains(", of which 9000 are not due yet, the oldest"),
+        "{verdict:?}"
+    );
 }
 
 fn headers(id: &str) -> Failure {

@@ -122,8 +122,12 @@ fn the_json_has_the_same() {
 
 #[test]
 fn rows_that_are_not_due_are_told_apart() {
-    let text = text(&reading(Some(router("ok", "rows flow")), vec![pending(2, -3_600.0)]));
-    let line = "behind    2 rows are pending; 2 rows are not due yet, the first in 60 min\n";
+    let mut table = pending(25, 30.0);
+    let figures = table.figures.as_mut().unwrap();
+    (figures.not_due, figures.due_in_seconds) = (2, Some(3_600.0));
+    let text = text(&reading(Some(router("ok", "rows flow")), vec![table]));
+    let line = "behind    25 rows are pending, of which 2 are not due before 60 min from now, the \
+                oldest for 30 s\n";
     assert!(text.contains(line), "{text}");
 }
 
