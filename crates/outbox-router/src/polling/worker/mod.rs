@@ -9,11 +9,13 @@ mod caller;
 mod clock;
 mod failures;
 mod kafka;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
 use relay::{
-    ExitReason, Failure, TableName,
+    ExitReason, Failure, Moment, TableName,
     polling::{
         Described, FailedRow, FetchRequest, Fetched, LeaseRequest, Leases, PollAction, PollInput,
         Poller, Produced, SettleRequest, Settled, TableIndex, Written,
@@ -69,6 +71,8 @@ pub(crate) struct Worker<C: Connect> {
     /// In the order of the configuration.
     tables: Vec<TableName>,
     clock: LeaseClock,
+    /// What is due after this moment, the core may not have been told yet.
+    told_at: Moment,
     database: Caller<Database<C>, Answer>,
     leases: Caller<LeaseTable<C>, Result<Leases, Failure>>,
     lease: Duration,
@@ -120,6 +124,7 @@ impl<C: Connect + Send + Sync + 'static> Worker<C> {
             tables: report.tables.into_iter().map(|table| table.name).collect(),
             poller: parts.poller,
             clock: parts.clock,
+            told_at: Moment::default(),
             database: Caller::Idle(parts.database),
             leases: Caller::Idle(parts.leases),
             lease: parts.lease,
@@ -139,16 +144,22 @@ impl<C: Connect + Send + Sync + 'static> Worker<C> {
     /// Runs until the core exits, and returns its outcome.
     pub(crate) async fn run(mut self) -> ExitReason {
         loop {
-            self.act();
-            if let Some(outcome) = self.outcome {
-                self.report();
+            if let Some(outcome) = self.begin_turn() {
                 self.producer.close(CLOSE_WITHIN).await;
                 return outcome;
             }
-            self.report_if_due();
             let event = self.next_event().await;
             self.apply(event);
         }
+    }
+
+    /// Does what the core wants, and reports. Returns the outcome when the core has exited.
+    fn begin_turn(&mut self) -> Option<ExitReason> {
+        self.act();
+        if self.outcome.is_some() || self.reported_at.elapsed() >= MIN_REPORT_INTERVAL {
+            self.report();
+        }
+        self.outcome
     }
 
     fn act(&mut self) {
@@ -216,6 +227,7 @@ impl<C: Connect + Send + Sync + 'static> Worker<C> {
     }
 
     fn apply(&mut self, event: Event) {
+        self.told_at = self.clock.now().at;
         match event {
             Event::Ready => {}
             // Also while there is no producer: leases are renewed, and marks are written.
@@ -252,15 +264,10 @@ impl<C: Connect + Send + Sync + 'static> Worker<C> {
     }
 
     fn wake_at(&self) -> Instant {
-        let core = self.poller.deadline(self.clock.now().at).map(|due| self.clock.instant(due));
+        // Not only what is due after now: what became due during this turn has to be told, too.
+        let core = self.poller.deadline(self.told_at).map(|due| self.clock.instant(due));
         let report = self.reported_at + REPORT_INTERVAL;
         [core, self.producer.check_at()].into_iter().flatten().fold(report, Instant::min)
-    }
-
-    fn report_if_due(&mut self) {
-        if self.reported_at.elapsed() >= MIN_REPORT_INTERVAL {
-            self.report();
-        }
     }
 
     fn report(&mut self) {
@@ -300,6 +307,6 @@ async fn within<T>(answer: impl Future<Output = Result<T, Failure>>) -> Result<T
 
 fn unanswered(what: &str, limit: Duration) -> Failure {
     let seconds = limit.as_secs_f32();
-    let what = format!("PostgreSQL did not answer {what} within {seconds} s");
+    let what = format!("PostgreSQL did not answer {what} within {seconds:.1} s");
     Failure::new(relay::Code::ServerUnreachable, what)
 }
