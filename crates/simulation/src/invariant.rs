@@ -44,7 +44,8 @@ pub enum Invariant {
     W5Duplicates,
     /// Polling: without time, rows or requests there is nothing to do.
     W6Rest,
-    /// Polling: no two workers hold one shard.
+    /// Polling: no two workers hold one shard, and with the faults over each shard of a table that
+    /// a worker polls has one.
     W7Shards,
     /// Polling: a shutdown ends within its limit, and leaves no lease behind.
     W8Shutdown,

@@ -179,12 +179,20 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "With postgres.source = \"polling\" a table needs a primary key, by which a row is \
                   found again; a column that says that a row is published; a key that SQL can \
                   compute; and, where [on_error] makes dead letters, columns in which a row that is \
-                  given up is recorded. The message names what this table lacks. The other tables \
-                  are polled.",
+                  given up is recorded. The message names what this table lacks, or how long it took \
+                  to read. The other tables are polled.",
         remedy: "add what the message names, or name the column in outbox.mark or outbox.columns \
                  (docs/polling.md has the columns); then `{setup}`, since the index of pending rows \
                  is made for the marks that there were (D050)",
-        cases: &[],
+        cases: &[case_remedy(
+            Case::ReadingSlow,
+            "pending rows are read too slowly: a lease would be over before they are sent",
+            "`outbox-router doctor` says whether the index of pending rows is missing or was made \
+             for other marks (D050): `{setup}` makes it; if outbox.where compares a column whose \
+             type that index leaves out, rows that are no events are read each time: make it a \
+             text, a uuid or a number, or delete such rows; where rows are large, lower \
+             polling.batch; otherwise lengthen polling.lease. It is read again every 10 s",
+        )],
     },
     Explanation {
         code: Code::LeaseTable.as_str(),
@@ -198,10 +206,11 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     },
     Explanation {
         code: Code::Switched.as_str(),
-        title: "the table was handed to the stream",
-        meaning: "outbox-router switch stream has made a slot that has every row since, and \
-                  outbox_router.switch says so. A worker that polled the table, too, would send \
-                  these rows twice, so it is given no keys of it.",
+        title: "the table was handed to the stream, or is polled still",
+        meaning: "A table that is polled and streamed at the same time has each row sent twice. \
+                  After outbox-router switch stream, outbox_router.switch says that a slot has \
+                  every row since, and no worker is given keys of the table. A stream does not \
+                  start while workers hold unexpired leases of a table that it has.",
         remedy: "set postgres.source = \"stream\" and start the router again; or go back to \
                  polling by `outbox-router switch polling {admin}`",
         cases: &[
@@ -237,11 +246,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             ),
             case_remedy(
                 Case::StillPolled,
-                "setup would make a slot for tables that workers poll",
+                "workers poll the tables that are to be streamed",
                 "`outbox-router switch stream {admin}` with the configuration by which they are \
                  polled: it sends the rows that are pending, and makes the slot; or, where nobody \
                  is to poll them any more and no pending row matters, `outbox-router teardown \
-                 --apply {admin}` with that configuration first",
+                 --apply {admin}` with that configuration first. A router whose slot is there \
+                 starts by itself when the workers have stopped; rows that they have delivered \
+                 since the slot was made come once more then",
             ),
             case_remedy(
                 Case::SwitchWithoutSlot,

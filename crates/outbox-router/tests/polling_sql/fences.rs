@@ -21,7 +21,7 @@ async fn fixture() -> Fixture {
 async fn all(fixture: &Fixture, worker: Uuid, lease: Duration) -> u32 {
     let hold = LeaseRequest::Hold { wanted: vec![64] };
     let leases = fixture.leases(worker, lease).answer(&hold).await.unwrap();
-    leases.held[0].len()
+    leases.tables[0].held.len()
 }
 
 /// Marks everything that was read, of all shards.
@@ -68,7 +68,7 @@ async fn a_worker_whose_shards_another_one_has_had_in_between_marks_nothing_that
     // A lease of one's own that has ended, and that nobody else has had.
     tokio::time::sleep(SHORT).await;
     let renewed = leases.answer(&hold).await.unwrap();
-    assert_eq!((renewed.held[0].len(), renewed.request), (64, first.next()));
+    assert_eq!((renewed.tables[0].held.len(), renewed.request), (64, first.next()));
     fixture.run("insert into outbox (aggregate_id) values ('k')").await;
     let marked = publish_as_of(first, &mut worker).await;
     assert_eq!((marked.written, marked.published), (Written::Yes, 4));
@@ -77,7 +77,7 @@ async fn a_worker_whose_shards_another_one_has_had_in_between_marks_nothing_that
     assert_eq!(all(&fixture, Uuid::new_v4(), SHORT).await, 64);
     tokio::time::sleep(SHORT).await;
     let again = leases.answer(&hold).await.unwrap();
-    assert_eq!(again.held[0].len(), 64);
+    assert_eq!(again.tables[0].held.len(), 64);
     fixture.run("insert into outbox (aggregate_id) values ('k')").await;
     for (as_of, written) in [
         (first, Written::NotOurs),

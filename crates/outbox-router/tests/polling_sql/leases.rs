@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use outbox_router::polling::sql::LeaseTable;
 use relay::{
-    Code,
+    Code, TableName,
     polling::{LeaseRequest, Leases, ShardSet, Share},
 };
 use uuid::Uuid;
 
-use crate::fixture::{Fixture, default_table};
+use crate::fixture::{Connector, Fixture, default_table, name};
 
 const LEASE: Duration = Duration::from_secs(10);
 
@@ -21,7 +22,16 @@ async fn fixture() -> Fixture {
 }
 
 fn held(leases: &Leases) -> ShardSet {
-    leases.held[0]
+    leases.tables[0].held
+}
+
+/// How many workers the only table has.
+fn workers(leases: &Leases) -> u32 {
+    leases.tables[0].workers
+}
+
+fn share(leases: &Leases) -> Share {
+    leases.tables[0].share
 }
 
 fn together(sets: &[ShardSet]) -> ShardSet {
@@ -35,16 +45,16 @@ async fn shares_are_disjoint_and_cover_all_and_shrink_for_a_third_worker() {
     let mut b = fixture.leases(Uuid::new_v4(), LEASE);
     let mut c = fixture.leases(Uuid::new_v4(), LEASE);
     let first = a.answer(&hold(vec![64])).await.unwrap();
-    assert_eq!((held(&first), first.workers), (ShardSet::ALL, 1));
+    assert_eq!((held(&first), workers(&first)), (ShardSet::ALL, 1));
     let second = b.answer(&hold(vec![32])).await.unwrap();
-    assert_eq!((held(&second).len(), second.workers), (0, 2));
+    assert_eq!((held(&second).len(), workers(&second)), (0, 2));
     let smaller = a.answer(&hold(vec![32])).await.unwrap();
-    assert_eq!((held(&smaller).len(), smaller.workers), (32, 2));
+    assert_eq!((held(&smaller).len(), workers(&smaller)), (32, 2));
     let taken = b.answer(&hold(vec![32])).await.unwrap();
     assert_eq!(together(&[held(&smaller), held(&taken)]), ShardSet::ALL);
     assert_eq!(held(&taken).len(), 32);
     let third = c.answer(&hold(vec![64])).await.unwrap();
-    assert_eq!((held(&third).len(), third.workers), (0, 3));
+    assert_eq!((held(&third).len(), workers(&third)), (0, 3));
     let shares = [
         held(&a.answer(&hold(vec![22])).await.unwrap()),
         held(&b.answer(&hold(vec![22])).await.unwrap()),
@@ -69,12 +79,12 @@ async fn a_lease_ends_by_the_servers_clock_or_is_given_back() {
     assert!(held(&b.answer(&hold(vec![64])).await.unwrap()).is_empty());
     tokio::time::sleep(Duration::from_millis(700)).await;
     let taken = b.answer(&hold(vec![64])).await.unwrap();
-    assert_eq!((held(&taken), taken.workers), (ShardSet::ALL, 1));
+    assert_eq!((held(&taken), workers(&taken)), (ShardSet::ALL, 1));
     assert!(held(&a.answer(&hold(vec![64])).await.unwrap()).is_empty());
     let released = b.answer(&LeaseRequest::Release).await.unwrap();
     assert!(held(&released).is_empty());
     let again = a.answer(&hold(vec![64])).await.unwrap();
-    assert_eq!((held(&again), again.workers), (ShardSet::ALL, 1));
+    assert_eq!((held(&again), workers(&again)), (ShardSet::ALL, 1));
 }
 
 #[tokio::test]
@@ -87,7 +97,7 @@ async fn workers_that_are_long_gone_are_forgotten() {
         )
         .await;
     let mut a = fixture.leases(Uuid::new_v4(), LEASE);
-    assert_eq!(a.answer(&hold(vec![64])).await.unwrap().workers, 1);
+    assert_eq!(workers(&a.answer(&hold(vec![64])).await.unwrap()), 1);
     assert_eq!(fixture.value("select count(*) from outbox_router.worker").await, "2");
 }
 
@@ -173,11 +183,11 @@ async fn a_table_that_is_handed_over_is_given_back_and_taken_by_who_hands_it_ove
     );
     fixture.run(&close).await;
     let busy = worker.answer(&hold(vec![64])).await.unwrap();
-    assert_eq!((held(&busy), busy.share), (ShardSet::ALL, Share::None), "it keeps what it has");
+    assert_eq!((held(&busy), share(&busy)), (ShardSet::ALL, Share::None), "it keeps what it has");
     let waits = command.answer(&hold(vec![64])).await.unwrap();
-    assert_eq!((held(&waits), waits.workers, waits.share), (ShardSet::NONE, 1, Share::Equal));
+    assert_eq!((held(&waits), workers(&waits), share(&waits)), (ShardSet::NONE, 1, Share::Equal));
     let idle = worker.answer(&hold(vec![0])).await.unwrap();
-    assert_eq!((held(&idle), idle.share), (ShardSet::NONE, Share::None));
+    assert_eq!((held(&idle), share(&idle)), (ShardSet::NONE, Share::None));
     let refused = worker.answer(&hold(vec![64])).await.unwrap();
     assert_eq!(held(&refused), ShardSet::NONE, "it gets nothing while the table is handed over");
     assert_eq!(held(&command.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
@@ -191,5 +201,58 @@ async fn a_table_that_is_handed_over_is_given_back_and_taken_by_who_hands_it_ove
     command.answer(&LeaseRequest::Release).await.unwrap();
     fixture.run("delete from outbox_router.switch").await;
     let again = worker.answer(&hold(vec![64])).await.unwrap();
-    assert_eq!((held(&again), again.share), (ShardSet::ALL, Share::Equal));
+    assert_eq!((held(&again), share(&again)), (ShardSet::ALL, Share::Equal));
+}
+
+/// A server with a second table, and a worker of both.
+async fn two_tables() -> (Fixture, LeaseTable<Connector>) {
+    let fixture = fixture().await;
+    fixture.run(&default_table("").replace("table outbox", "table other")).await;
+    let other = TableName { name: "other".to_owned(), ..name() };
+    let tables = vec![name(), other];
+    let both = LeaseTable::new(fixture.connector(), tables, Uuid::new_v4(), "w".to_owned(), LEASE);
+    (fixture, both)
+}
+
+/// As while a table is added to the configurations of the workers, one after the other.
+#[tokio::test]
+async fn workers_of_a_table_are_counted_without_those_that_poll_another_one() {
+    let (fixture, mut both) = two_tables().await;
+    let mut one = fixture.leases(Uuid::new_v4(), LEASE);
+    one.answer(&hold(vec![64])).await.unwrap();
+    let leases = both.answer(&hold(vec![64, 64])).await.unwrap();
+    let told: Vec<_> =
+        leases.tables.iter().map(|table| (table.held.len(), table.workers)).collect();
+    assert_eq!(told, [(0, 2), (64, 1)]);
+    one.answer(&hold(vec![32])).await.unwrap();
+    let leases = both.answer(&hold(vec![32, 64])).await.unwrap();
+    let told: Vec<_> =
+        leases.tables.iter().map(|table| (table.held.len(), table.workers)).collect();
+    assert_eq!(told, [(32, 2), (64, 1)]);
+    let leases = both.answer(&LeaseRequest::Release).await.unwrap();
+    let told: Vec<_> = leases.tables.iter().map(|table| table.workers).collect();
+    assert_eq!(told, [1, 0]);
+}
+
+#[tokio::test]
+async fn a_table_that_is_handed_over_takes_no_other_one_with_it() {
+    let (fixture, mut both) = two_tables().await;
+    both.answer(&hold(vec![64, 64])).await.unwrap();
+    let close = "insert into outbox_router.switch (relation, state, holder, \"by\") \
+                 values ('public.outbox'::regclass, 'closing', gen_random_uuid(), 'ann')";
+    fixture.run(close).await;
+    let told = |leases: &Leases| -> Vec<_> {
+        leases.tables.iter().map(|table| (table.held.len(), table.share)).collect()
+    };
+    let busy = both.answer(&hold(vec![64, 64])).await.unwrap();
+    assert_eq!(told(&busy), [(64, Share::None), (64, Share::Equal)]);
+    let idle = both.answer(&hold(vec![0, 64])).await.unwrap();
+    assert_eq!(told(&idle), [(0, Share::None), (64, Share::Equal)]);
+    // The other table is polled on, also when this one is streamed.
+    fixture.run("update outbox_router.switch set state = 'stream'").await;
+    let streamed = both.answer(&hold(vec![64, 64])).await.unwrap();
+    assert_eq!(told(&streamed), [(0, Share::None), (64, Share::Equal)]);
+    fixture.run(&close.replace("public.outbox", "public.other")).await;
+    fixture.run("update outbox_router.switch set state = 'stream'").await;
+    assert_eq!(both.answer(&hold(vec![0, 0])).await.unwrap_err().code, Code::Switched);
 }

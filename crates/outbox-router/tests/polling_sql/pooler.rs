@@ -42,8 +42,8 @@ async fn share(more: &str) {
     };
     let (mut of_a, mut of_b) = (leases(&a), leases(&b));
     let half = LeaseRequest::Hold { wanted: vec![32] };
-    let first = of_a.answer(&half).await.unwrap().held[0];
-    let second = of_b.answer(&half).await.unwrap().held[0];
+    let first = of_a.answer(&half).await.unwrap().tables[0].held;
+    let second = of_b.answer(&half).await.unwrap().tables[0].held;
     assert_eq!(first.iter().chain(second.iter()).collect::<ShardSet>(), ShardSet::ALL);
     // An application's session in between.
     let plain = url.replace("?sslmode=disable", "");
@@ -72,7 +72,7 @@ async fn share(more: &str) {
     a.database.survey(TABLE).await.unwrap();
     of_b.answer(&LeaseRequest::Release).await.unwrap();
     assert_eq!(
-        of_a.answer(&LeaseRequest::Hold { wanted: vec![64] }).await.unwrap().held[0].len(),
+        of_a.answer(&LeaseRequest::Hold { wanted: vec![64] }).await.unwrap().tables[0].held.len(),
         64
     );
 }

@@ -119,10 +119,12 @@ cases! {
     Switching = "switching" of Switched,
     /// A switch finds a slot, or a witness, that it has not made.
     SwitchOfOther = "switch_of_other" of Switched,
-    /// A slot is to be made for tables that workers poll.
+    /// Tables are to be streamed that workers poll.
     StillPolled = "still_polled" of Switched,
     /// A switch back finds no slot that says what was delivered.
     SwitchWithoutSlot = "switch_without_slot" of Switched,
+    /// Reading pending rows takes longer than what was read counts.
+    ReadingSlow = "reading_slow" of Polling,
     /// Another database cluster.
     OtherCluster = "other_cluster" of HistoryChanged,
 

@@ -249,6 +249,13 @@ impl Batch {
         self.unacked
     }
 
+    /// Whether something was produced of it, and all of that is acknowledged. While one partition
+    /// acknowledges nothing, others may.
+    pub(super) fn is_acked_whole(&self) -> bool {
+        let acked = self.rows.iter().filter(|row| row.fate == Fate::Acked).count();
+        self.produced > 0 && acked == self.produced
+    }
+
     /// The key of a row of this batch.
     pub(super) fn key_of(&self, id: &RowId) -> RowKey {
         let row = self.rows.iter().find(|row| row.row.id == *id);

@@ -6,17 +6,20 @@ use pgoutput::Message;
 
 use super::{
     Poller, Work,
-    batch::{Batch, KeyStops},
-    protocol::{Described, Fetched, More, PollInput, Settled, TableIndex},
+    batch::{Asked, Batch, KeyStops},
+    protocol::{Described, FetchRequest, Fetched, Leases, More, PollInput, Settled, TableIndex},
+    shards::ShardSet,
     table::Description,
 };
 use crate::{
     clock::{Moment, Now},
-    failure::{Class, Code, Failure},
+    failure::{Case, Class, Code, Failure, Name},
     held::{ErrorClass, HoldKeys},
     ports::Acks,
     progress::ticket::TransactionRef,
     protocol::ExitReason,
+    routing::table::TableName,
+    source::quote_table,
 };
 
 /// The wait after a failure that a person has to mend: the cause is looked at again so often.
@@ -32,10 +35,7 @@ impl Poller {
         let at = now.at;
         match input {
             PollInput::Described(table, answer) => self.described(table, answer, at),
-            PollInput::Leased(Ok(leases)) => {
-                self.lease.answer(leases);
-                self.server = None;
-            }
+            PollInput::Leased(Ok(leases)) => self.leased(leases, at),
             PollInput::Leased(Err(failure)) => {
                 self.lease.failed(at);
                 self.server_failed(failure);
@@ -66,6 +66,20 @@ impl Poller {
             PollInput::Tick => {}
         }
         self.proceed(at);
+    }
+
+    fn leased(&mut self, leases: Leases, at: Moment) {
+        let held = (0..self.tables.len()).map(|index| self.lease.held(index));
+        let before: Vec<ShardSet> = held.collect();
+        self.lease.answer(leases);
+        self.server = None;
+        // A worker locks rows in the first half of a lease only, for as long as a lease lasts.
+        let unlocked_at = at + self.settings.lease / 2;
+        for (index, (table, before)) in self.tables.iter_mut().zip(before).enumerate() {
+            if !self.lease.held(index).is_within(before) {
+                table.has_more_shards(unlocked_at, at);
+            }
+        }
     }
 
     fn described(&mut self, index: TableIndex, answer: Result<Described, Failure>, at: Moment) {
@@ -99,9 +113,12 @@ impl Poller {
         match taken {
             Ok(waits) => {
                 if let Some(table) = self.tables.get_mut(index.0) {
+                    if let Description::Unknown(_) = table.description {
+                        table.fetch_at = at;
+                        // That it is read in time is shown by the next reading alone.
+                        table.failure.take_if(|failure| !is_slow_reading(failure));
+                    }
                     table.description = Description::Known(waits, at);
-                    table.failure = None;
-                    table.fetch_at = at;
                 }
                 self.server = None;
             }
@@ -123,18 +140,35 @@ impl Poller {
         if let Some(table) = self.tables.get_mut(request.table.0) {
             table.totals.batches += 1;
             table.totals.fetched += u64::try_from(fetched.rows.len()).unwrap_or(0);
-            table.fetch_at = match fetched.more {
-                More::Maybe => at,
-                More::No => at + self.settings.interval,
-            };
             table.waits.forget(at);
             if fetched.rows.is_empty() {
-                table.awaited = None;
+                table.found_nothing(asked.at, at);
+            }
+            match fetched.more {
+                More::Maybe => table.fetch_at = at,
+                More::No => table.is_read_out(self.settings.interval, asked.at, at),
             }
         }
+        self.judge_reading(&request, asked, fetched.rows.len(), at);
         let batch = Batch::new(&request, asked, fetched, self.producer, self.next_ticket);
         self.next_ticket = self.next_ticket.wrapping_add(u64::try_from(batch.len()).unwrap_or(0));
         self.work = Work::Producing(Box::new(batch));
+    }
+
+    /// Rows that took longer to be read than what was read counts are not produced, and the next
+    /// reading need not be faster. So the table waits, and its failure says why.
+    fn judge_reading(&mut self, request: &FetchRequest, asked: Asked, rows: usize, at: Moment) {
+        let is_in_time = at < self.stale_at(asked);
+        let Some(table) = self.tables.get_mut(request.table.0) else { return };
+        if is_in_time {
+            table.failure.take_if(|failure| is_slow_reading(failure));
+            return;
+        }
+        // A lease that was not renewed either shows that this process was stopped.
+        if rows > 0 && self.lease.covers(request.table.0, request.shards, at) {
+            let failure = slow_reading(&table.name, at.since(asked.at), self.settings.lease);
+            self.table_failed(request.table, failure, at);
+        }
     }
 
     fn settled(&mut self, answer: Result<Settled, Failure>, at: Moment) {
@@ -235,4 +269,21 @@ impl Poller {
             HoldKeys::No => KeyStops::No,
         }
     }
+}
+
+fn slow_reading(table: &TableName, took: Duration, lease: Duration) -> Failure {
+    let what = format!(
+        "{table} cannot be polled: reading its pending rows took {:.1} s, longer than half of \
+         polling.lease ({} s), so none of them was sent",
+        took.as_secs_f32(),
+        lease.as_secs_f32()
+    );
+    Failure::of(Case::ReadingSlow, what)
+        .naming(Name::Table, table)
+        .naming(Name::QuotedTable, quote_table(table))
+}
+
+/// Whether it is the failure of a table that is read too slowly.
+pub(super) fn is_slow_reading(failure: &Failure) -> bool {
+    failure.case == Some(Case::ReadingSlow)
 }

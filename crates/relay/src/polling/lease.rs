@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use super::{
-    protocol::{LeaseRequest, Leases, RequestNumber, Share},
-    shards::{ShardSet, share_of},
+    protocol::{LeaseRequest, Leases, RequestNumber, Share, TableLeases},
+    shards::ShardSet,
 };
 use crate::clock::Moment;
 
@@ -17,12 +17,9 @@ use crate::clock::Moment;
 #[derive(Debug)]
 pub(super) struct Lease {
     length: Duration,
-    /// The shards of each table.
-    held: Vec<ShardSet>,
-    /// How many workers there are, as far as is known.
-    workers: u32,
-    /// What this worker may take.
-    share: Share,
+    /// Of each table, as far as is known. Each is shared by its own workers: others may poll one of
+    /// the tables and not the next, and would never take what is given back of that one.
+    tables: Vec<TableLeases>,
     /// When the request was made that granted what is held; `None` while nothing is.
     granted_at: Option<Moment>,
     /// When the request under way was made.
@@ -62,9 +59,7 @@ impl Lease {
     pub(super) fn new(length: Duration, tables: usize) -> Self {
         Self {
             length,
-            held: vec![ShardSet::NONE; tables],
-            workers: 1,
-            share: Share::Equal,
+            tables: vec![TableLeases::nothing(1); tables],
             granted_at: None,
             asked_at: None,
             ask_at: Moment::default(),
@@ -82,12 +77,11 @@ impl Lease {
         }
         self.asked_at = Some(at);
         self.known = Known::Maybe;
-        let share = self.share();
-        let wanted = self.held.iter().map(|held| match busy {
+        let wanted = self.tables.iter().map(|table| match busy {
             // What is given back may belong to another worker at once, so nothing of it may be in
             // flight.
-            Busy::Yes => share.max(held.len()),
-            Busy::No => share,
+            Busy::Yes => table.due().max(table.held.len()),
+            Busy::No => table.due(),
         });
         Some(LeaseRequest::Hold { wanted: wanted.collect() })
     }
@@ -107,12 +101,10 @@ impl Lease {
     pub(super) fn answer(&mut self, leases: Leases) {
         let Some(asked_at) = self.asked_at.take() else { return };
         self.answered = Answered::Once;
-        self.workers = leases.workers.max(1);
-        self.share = leases.share;
         self.as_of = leases.request;
-        let tables = self.held.len();
-        self.held = leases.held;
-        self.held.resize(tables, ShardSet::NONE);
+        let tables = self.tables.len();
+        self.tables = leases.tables;
+        self.tables.resize(tables, TableLeases::nothing(1));
         self.granted_at = Some(asked_at);
         self.ask_at = asked_at + self.length / 3;
     }
@@ -120,20 +112,37 @@ impl Lease {
     /// The request failed. What is held stays so until its time is over.
     pub(super) fn failed(&mut self, at: Moment) {
         self.asked_at = None;
-        self.ask_at = at + (self.length / 10).min(Duration::from_secs(1));
+        self.ask_at = at + self.again_after();
+    }
+
+    /// The server has said that another worker has shards of a table which this request granted:
+    /// nothing of it is read before the next answer.
+    pub(super) fn refuted(&mut self, table: usize, as_of: RequestNumber, at: Moment) {
+        if as_of != self.as_of {
+            return;
+        }
+        if let Some(table) = self.tables.get_mut(table) {
+            table.held = ShardSet::NONE;
+        }
+        self.ask_at = self.ask_at.min(at + self.again_after());
+    }
+
+    fn again_after(&self) -> Duration {
+        (self.length / 10).min(Duration::from_secs(1))
     }
 
     /// The shards of a table that may be read and produced now.
     pub(super) fn usable(&self, table: usize, at: Moment) -> ShardSet {
-        match self.held.get(table) {
-            Some(held) if self.may_produce(at) && !self.is_shrinking() => *held,
+        match self.tables.get(table) {
+            // Of a table of which more is held than a share, part is about to be given back.
+            Some(table) if self.may_produce(at) && !table.is_excess() => table.held,
             Some(_) | None => ShardSet::NONE,
         }
     }
 
     /// Whether every one of these shards of a table is held, and records may be produced.
     pub(super) fn covers(&self, table: usize, shards: ShardSet, at: Moment) -> bool {
-        self.may_produce(at) && self.held.get(table).is_some_and(|held| shards.is_within(*held))
+        self.may_produce(at) && shards.is_within(self.held(table))
     }
 
     /// Until when records may be produced.
@@ -149,7 +158,7 @@ impl Lease {
     /// The lease has ended: other workers may have its shards.
     pub(super) fn give_up(&mut self) {
         self.granted_at = None;
-        self.held.fill(ShardSet::NONE);
+        self.tables.iter_mut().for_each(|table| table.held = ShardSet::NONE);
     }
 
     /// When to ask again; `None` while an answer is awaited.
@@ -174,40 +183,26 @@ impl Lease {
 
     /// What is held of a table.
     pub(super) fn held(&self, table: usize) -> ShardSet {
-        self.held.get(table).copied().unwrap_or_default()
+        self.tables.get(table).map(|table| table.held).unwrap_or_default()
     }
 
-    /// How many workers there are.
+    /// How many workers there are, of the table that has the most.
     pub(super) fn workers(&self) -> u32 {
-        self.workers
+        self.tables.iter().map(|table| table.workers).max().unwrap_or(0).max(1)
+    }
+
+    /// Whether this worker is to hold nothing of any table, whoever else there is.
+    pub(super) fn is_withheld(&self) -> bool {
+        !self.tables.is_empty() && self.tables.iter().all(|table| table.share == Share::None)
     }
 
     fn may_produce(&self, at: Moment) -> bool {
         self.produces_until().is_some_and(|until| at < until)
     }
 
-    /// Whether this worker holds more than its share, so that others have less than theirs.
+    /// Whether this worker holds more than its share of a table.
     fn is_excess(&self) -> bool {
-        let share = self.share();
-        self.held.iter().any(|held| held.len() > share)
-    }
-
-    /// Whether this worker is to hold nothing, whoever else there is.
-    pub(super) fn is_withheld(&self) -> bool {
-        self.share == Share::None
-    }
-
-    /// The most shards of each table that this worker should hold.
-    fn share(&self) -> u32 {
-        match self.share {
-            Share::Equal => share_of(self.workers),
-            Share::None => 0,
-        }
-    }
-
-    /// Whether part of what is held is about to be given back.
-    fn is_shrinking(&self) -> bool {
-        self.is_excess()
+        self.tables.iter().any(TableLeases::is_excess)
     }
 }
 
@@ -222,7 +217,11 @@ mod tests {
     }
 
     fn leases(held: ShardSet, workers: u32, share: Share) -> Leases {
-        Leases { held: vec![held], workers, share, request: RequestNumber(1) }
+        of_tables(vec![TableLeases { held, workers, share }])
+    }
+
+    fn of_tables(tables: Vec<TableLeases>) -> Leases {
+        Leases { tables, request: RequestNumber(1) }
     }
 
     fn all(workers: u32) -> Leases {
@@ -294,12 +293,12 @@ mod tests {
     fn a_table_that_is_handed_over_is_given_back_when_nothing_is_in_flight() {
         let mut lease = held();
         assert!(lease.request(Busy::Yes, at(4)).is_some());
-        lease.answer(Leases { share: Share::None, ..all(1) });
+        lease.answer(leases(ShardSet::ALL, 1, Share::None));
         assert_eq!(lease.usable(0, at(5)), ShardSet::NONE, "nothing new is begun");
         assert!(lease.covers(0, ShardSet::ALL, at(5)), "what is in flight goes on");
         let request = lease.request(Busy::Yes, at(8));
         assert_eq!(request, Some(LeaseRequest::Hold { wanted: vec![64] }));
-        lease.answer(Leases { share: Share::None, ..all(1) });
+        lease.answer(leases(ShardSet::ALL, 1, Share::None));
         let request = lease.request(Busy::No, at(9));
         assert_eq!(request, Some(LeaseRequest::Hold { wanted: vec![0] }));
         lease.answer(leases(ShardSet::NONE, 1, Share::None));
@@ -309,6 +308,53 @@ mod tests {
         lease.answer(leases(ShardSet::NONE, 1, Share::Equal));
         let request = lease.request(Busy::No, at(17));
         assert_eq!(request, Some(LeaseRequest::Hold { wanted: vec![64] }));
+    }
+
+    /// A lease of all shards of two tables, from a request made at second 0.
+    fn held_of_two() -> Lease {
+        let mut lease = Lease::new(TEN, 2);
+        assert!(lease.request(Busy::No, at(0)).is_some());
+        lease.answer(of_tables(vec![table(ShardSet::ALL, 1), table(ShardSet::ALL, 1)]));
+        lease
+    }
+
+    fn table(held: ShardSet, workers: u32) -> TableLeases {
+        TableLeases { held, workers, share: Share::Equal }
+    }
+
+    /// The other worker has a configuration with the first table alone: nobody would take what is
+    /// given back of the second one.
+    #[test]
+    fn a_table_is_shared_with_those_workers_alone_that_poll_it() {
+        let mut lease = held_of_two();
+        assert!(lease.request(Busy::Yes, at(4)).is_some());
+        lease.answer(of_tables(vec![table(ShardSet::ALL, 2), table(ShardSet::ALL, 1)]));
+        assert_eq!(lease.workers(), 2);
+        assert_eq!(lease.usable(0, at(5)), ShardSet::NONE, "half of it is given back");
+        assert_eq!(lease.usable(1, at(5)), ShardSet::ALL);
+        let request = lease.request(Busy::No, at(5));
+        assert_eq!(request, Some(LeaseRequest::Hold { wanted: vec![32, 64] }));
+        // Rows of the other table may be read before the answer: of that one nothing is given back.
+        assert_eq!(lease.usable(0, at(5)), ShardSet::NONE);
+        assert_eq!(lease.usable(1, at(5)), ShardSet::ALL);
+        let half: ShardSet = (0..32).collect();
+        lease.answer(of_tables(vec![table(half, 2), table(ShardSet::ALL, 1)]));
+        assert_eq!((lease.usable(0, at(6)), lease.usable(1, at(6))), (half, ShardSet::ALL));
+    }
+
+    #[test]
+    fn a_table_that_is_handed_over_takes_no_other_one_with_it() {
+        let mut lease = held_of_two();
+        assert!(lease.request(Busy::Yes, at(4)).is_some());
+        let handed = TableLeases { share: Share::None, ..table(ShardSet::ALL, 1) };
+        lease.answer(of_tables(vec![handed, table(ShardSet::ALL, 1)]));
+        assert_eq!((lease.usable(0, at(5)), lease.usable(1, at(5)).len()), (ShardSet::NONE, 64));
+        assert!(!lease.is_withheld(), "the other one is polled");
+        let request = lease.request(Busy::No, at(5));
+        assert_eq!(request, Some(LeaseRequest::Hold { wanted: vec![0, 64] }));
+        let nothing = TableLeases { share: Share::None, ..TableLeases::nothing(1) };
+        lease.answer(of_tables(vec![nothing, nothing]));
+        assert!(lease.is_withheld());
     }
 
     #[test]

@@ -39,6 +39,7 @@ mod shards;
 mod table;
 #[cfg(test)]
 mod tests;
+mod unanswered;
 mod waits;
 
 use std::{
@@ -69,7 +70,7 @@ pub use produce::Produced;
 pub use protocol::{
     Claimed, Described, FailedRow, FetchRequest, Fetched, LeaseRequest, Leases, More, PassedOver,
     PollAction, PollInput, PollerSettings, RequestNumber, RowOutcome, SettleRequest, Settled,
-    Share, TableIndex, WaitsKept, Written,
+    Share, TableIndex, TableLeases, WaitsKept, Written,
 };
 pub use report::{PollState, PolledTableReport, PollerReport};
 pub use retry::RetryPolicy;

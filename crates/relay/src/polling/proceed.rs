@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     Exited, Poller, Work,
     batch::{Asked, Batch},
+    inputs::is_slow_reading,
     lease::Busy,
     protocol::{FetchRequest, PassedOver, PollAction, TableIndex, WaitsKept},
     table::{Description, Table},
@@ -35,7 +36,7 @@ impl Poller {
                 let awaited = self.tables.get(batch.table.0).and_then(|table| table.awaited);
                 let topic = awaited.and_then(|topic| self.topics.look_up_at(topic));
                 let lease = self.lease.produces_until();
-                let moments = [Some(self.stale_at(batch)), lease, purge, topic];
+                let moments = [Some(self.stale_at(batch.asked)), lease, purge, topic];
                 moments.into_iter().flatten().filter(|moment| *moment > at).min()
             }
             Work::Settling { retry_at, .. } => *retry_at,
@@ -63,8 +64,8 @@ impl Poller {
 
     /// The moment from which on a batch is produced no more: what reading it has said of others'
     /// claims counts for as long as a lease does.
-    pub(super) fn stale_at(&self, batch: &Batch) -> Moment {
-        batch.asked.at + self.settings.lease / 2
+    pub(super) fn stale_at(&self, asked: Asked) -> Moment {
+        asked.at + self.settings.lease / 2
     }
 
     /// Looks a topic up, unless that is under way or was refused a moment ago. The first answer is
@@ -87,11 +88,13 @@ impl Poller {
     }
 
     /// When the rows of a table are to be read. If the topic that its next row waits for was
-    /// refused, they would come no further before it is looked up again.
+    /// refused, they would come no further before it is looked up again. If records of it were not
+    /// acknowledged, the next attempt with them waits.
     fn reading_due_at(&self, table: &Table) -> Moment {
         let refused = table.awaited.filter(|topic| self.topics.refusal(*topic).is_some());
         let look_up_at = refused.and_then(|topic| self.topics.look_up_at(topic));
-        table.due_at().max(look_up_at.unwrap_or_default())
+        let earliest = table.unanswered.again_at().max(look_up_at.unwrap_or_default());
+        table.due_at().max(earliest)
     }
 
     /// After the end of a lease nothing may be sent, and what is in flight may not be sent again:
@@ -118,19 +121,19 @@ impl Poller {
 
     fn purge_if_late(&mut self, at: Moment) {
         let Work::Producing(batch) = &self.work else { return };
-        if self.purge_at(batch).is_some_and(|due| due <= at) {
-            let seconds = (self.settings.lease * 7 / 20).as_secs_f32();
-            let what = format!("Kafka did not acknowledge records within {seconds} s");
-            let failure = Failure::new(Code::KafkaUnreachable, what);
-            *self.totals.errors.entry(failure.code).or_default() += 1;
-            self.replace_sink(Some(&failure), at);
+        if self.purge_at(batch).is_none_or(|due| due > at) {
+            return;
         }
+        let Some(table) = self.tables.get_mut(batch.table.0) else { return };
+        let failure = table.unanswered.given_up(self.settings.lease * 7 / 20, at);
+        *self.totals.errors.entry(failure.code).or_default() += 1;
+        self.replace_sink(Some(&failure), at);
     }
 
     fn stop_batch_if_unheld(&mut self, at: Moment) {
         let Work::Producing(batch) = &self.work else { return };
         let is_held = self.lease.covers(batch.table.0, batch.shards, at);
-        let goes_on = is_held && at < self.stale_at(batch) && self.drain_by.is_none();
+        let goes_on = is_held && at < self.stale_at(batch.asked) && self.drain_by.is_none();
         if let Work::Producing(batch) = &mut self.work
             && !goes_on
             && batch.has_next()
@@ -183,6 +186,9 @@ impl Poller {
         let shards = self.lease.usable(index.0, at);
         let Some(table) = self.tables.get_mut(index.0) else { return };
         if shards.is_empty() {
+            if self.lease.held(index.0).is_empty() {
+                table.failure.take_if(|failure| is_slow_reading(failure));
+            }
             return;
         }
         let keys = table.waits.keys(at);

@@ -65,7 +65,7 @@ impl Poller {
         // What reading a row has said of others' claims counts for as long as a lease does. Nothing
         // follows what is about to be given up.
         let is_in_time =
-            at < self.stale_at(batch) && self.purge_at(batch).is_none_or(|due| at < due);
+            at < self.stale_at(batch.asked) && self.purge_at(batch).is_none_or(|due| at < due);
         let Self { work: Work::Producing(batch), lease, sink, .. } = self else { return false };
         sink.is_ready()
             && is_in_time

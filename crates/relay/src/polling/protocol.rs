@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     pending_row::{PendingRow, RowId, RowKey},
     retry::RetryPolicy,
-    shards::ShardSet,
+    shards::{ShardSet, share_of},
 };
 use crate::{
     failure::Failure,
@@ -139,14 +139,41 @@ pub enum LeaseRequest {
 /// What this worker holds. It counts from the moment at which the request was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leases {
-    /// The shards of each table.
-    pub held: Vec<ShardSet>,
-    /// How many workers there are, this one included.
+    /// Of each table, in the order of the configuration.
+    pub tables: Vec<TableLeases>,
+    /// The request that this answers.
+    pub request: RequestNumber,
+}
+
+/// What this worker holds of one table. Others may poll this table and none of its others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableLeases {
+    /// The shards.
+    pub held: ShardSet,
+    /// How many workers poll the table, this one included.
     pub workers: u32,
     /// What this worker may take.
     pub share: Share,
-    /// The request that this answers.
-    pub request: RequestNumber,
+}
+
+impl TableLeases {
+    /// Nothing, of a table that so many workers poll.
+    pub const fn nothing(workers: u32) -> Self {
+        Self { held: ShardSet::NONE, workers, share: Share::Equal }
+    }
+
+    /// The most shards that this worker should hold.
+    pub(super) fn due(&self) -> u32 {
+        match self.share {
+            Share::Equal => share_of(self.workers),
+            Share::None => 0,
+        }
+    }
+
+    /// Whether this worker holds more than its share, so that others have less than theirs.
+    pub(super) fn is_excess(&self) -> bool {
+        self.held.len() > self.due()
+    }
 }
 
 /// The number of a lease request of a worker: a later one has a larger number. A shard that another
@@ -162,7 +189,7 @@ impl RequestNumber {
     }
 }
 
-/// How many shards of each table a worker should hold.
+/// How many shards of a table a worker should hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     /// As many as every other worker.

@@ -179,7 +179,12 @@ impl Poller {
     fn blocked_by(&self, at: Moment) -> Option<&Failure> {
         let mut awaited = self.tables.iter().filter_map(|table| table.awaited);
         let topic = awaited.find_map(|topic| self.topics.refusal(topic));
-        self.brokers_unreachable.as_ref().or(topic).or_else(|| self.sink.repeated_failure(at))
+        // Of a table without shards nothing is sent, whatever has happened before.
+        let sending = self.tables.iter().enumerate();
+        let mut sending = sending.filter(|(index, _)| !self.lease.held(*index).is_empty());
+        let unanswered = sending.find_map(|(_, table)| table.unanswered.failure());
+        let silent = self.brokers_unreachable.as_ref().or(topic).or(unanswered);
+        silent.or_else(|| self.sink.repeated_failure(at))
     }
 }
 

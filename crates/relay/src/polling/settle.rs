@@ -1,5 +1,7 @@
 //! From what became of a batch to what is written into the table.
 
+use std::time::Duration;
+
 use super::{
     Poller, Work,
     batch::{Batch, Claim, Extent, Fate},
@@ -22,6 +24,11 @@ impl Poller {
             return;
         }
         let Work::Producing(batch) = std::mem::replace(&mut self.work, Work::Idle) else { return };
+        if batch.is_acked_whole()
+            && let Some(table) = self.tables.get_mut(batch.table.0)
+        {
+            table.unanswered.end();
+        }
         let request = self.settlement(&batch);
         if request.is_empty() {
             return self.note_settled(&batch, &request, Settled::default(), at);
@@ -65,11 +72,14 @@ impl Poller {
             self.totals.claims_lost += 1;
         }
         if settled.written == Written::NotOurs {
-            // Who has the keys now delivers these rows.
+            // Who has the keys now delivers these rows. To read on would produce them again and
+            // again, until the leases are renewed.
             table.fetch_at = at;
+            self.lease.refuted(batch.table.0, batch.asked.as_of, at);
             return;
         }
         table.totals.published += u64::try_from(settled.published).unwrap_or(0);
+        let kept = table.waits_kept();
         request.published.iter().for_each(|id| table.waits.remove(id));
         for row in &request.failed {
             table.totals.failed += 1;
@@ -79,13 +89,16 @@ impl Poller {
                     table.waits.remove(&row.id);
                 }
                 RowOutcome::Retry(after) => {
-                    let until = at + after;
+                    // Where the server keeps the time, its clock may go a little differently.
+                    let slack = match kept {
+                        Some(WaitsKept::InTable) => after / 1_000,
+                        Some(WaitsKept::InMemory) | None => Duration::ZERO,
+                    };
+                    let until = at + after + slack;
                     let key = batch.key_of(&row.id);
                     let (attempts, failure) = (row.attempts, row.error.clone());
                     table.waits.insert(row.id.clone(), Wait { key, attempts, until, failure });
-                    if table.waits_kept() == Some(WaitsKept::InMemory) {
-                        table.fetch_at = table.fetch_at.min(until);
-                    }
+                    table.is_due_at(until);
                 }
             }
         }

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use super::{protocol::WaitsKept, waits::Waits};
+use super::{protocol::WaitsKept, unanswered::Unanswered, waits::Waits};
 use crate::{
     clock::Moment,
     failure::Failure,
     routing::{record::TopicId, table::TableName},
 };
 
-/// From one reading to the next that a NOTIFY asks for. While writers commit all the time, each
-/// reading finds the rows of several transactions, and costs the server once what it costs to read
-/// and to mark.
+/// From the beginning of one reading to the next that a NOTIFY asks for. While writers commit all
+/// the time, each reading finds the rows of several transactions, and costs the server once what it
+/// costs to read and to mark.
 pub(super) const BETWEEN_NOTIFIED: Duration = Duration::from_millis(5);
 
 /// See the module's header.
@@ -21,8 +21,10 @@ pub(super) struct Table {
     pub(super) description: Description,
     /// When to read it next.
     pub(super) fetch_at: Moment,
-    /// When it was read last.
-    read_at: Moment,
+    /// Before this it is not read because of a NOTIFY, or of a row whose wait is over.
+    rests_until: Moment,
+    /// When the locks have ended of the worker that had shards before this one.
+    unlocked_at: Option<Moment>,
     /// Whether a NOTIFY has arrived since it was read last.
     news: News,
     pub(super) waits: Waits,
@@ -30,6 +32,7 @@ pub(super) struct Table {
     pub(super) one_by_one: usize,
     /// The topic that its next row waits for. It stays while the row is read again and again.
     pub(super) awaited: Option<TopicId>,
+    pub(super) unanswered: Unanswered,
     /// Why none of its rows can be produced.
     pub(super) failure: Option<Failure>,
     pub(super) totals: TableTotals,
@@ -67,11 +70,13 @@ impl Table {
             name,
             description: Description::Unknown(Moment::default()),
             fetch_at: Moment::default(),
-            read_at: Moment::default(),
+            rests_until: Moment::default(),
+            unlocked_at: None,
             news: News::None,
             waits: Waits::default(),
             one_by_one: 0,
             awaited: None,
+            unanswered: Unanswered::default(),
             failure: None,
             totals: TableTotals::default(),
         }
@@ -84,14 +89,44 @@ impl Table {
 
     /// It is read now.
     pub(super) fn reads(&mut self, at: Moment) {
-        self.read_at = at;
+        self.rests_until = at + BETWEEN_NOTIFIED;
         self.news = News::None;
+    }
+
+    /// A reading that was asked for at `began` has found nothing. Rows that are not due may stand
+    /// first in the index, and then it takes long: it rests for as long, so that at most half of
+    /// the time is spent on such readings.
+    pub(super) fn found_nothing(&mut self, began: Moment, at: Moment) {
+        self.rests_until = at + at.since(began).max(BETWEEN_NOTIFIED);
+        self.awaited = None;
+        self.unanswered.end();
+    }
+
+    /// A reading that was asked for at `began` has found all that there was. The table is left
+    /// alone for an interval, unless it is known to have rows before that is over.
+    pub(super) fn is_read_out(&mut self, interval: Duration, began: Moment, at: Moment) {
+        self.unlocked_at = self.unlocked_at.filter(|unlocked_at| *unlocked_at > began);
+        self.fetch_at = at + interval;
+        self.unlocked_at.into_iter().for_each(|unlocked_at| self.is_due_at(unlocked_at));
+        self.waits.next_due(began).into_iter().for_each(|due| self.is_due_at(due));
+    }
+
+    /// There may be rows at this time.
+    pub(super) fn is_due_at(&mut self, due: Moment) {
+        self.fetch_at = self.fetch_at.min(due.max(self.rests_until));
+    }
+
+    /// Shards of it are newly held, of which nothing was read before. Rows that another worker has
+    /// claimed are left to it until its locks have ended, at `unlocked_at` at the latest.
+    pub(super) fn has_more_shards(&mut self, unlocked_at: Moment, at: Moment) {
+        self.fetch_at = self.fetch_at.min(at);
+        self.unlocked_at = Some(unlocked_at);
     }
 
     /// When its rows are to be read.
     pub(super) fn due_at(&self) -> Moment {
         match self.news {
-            News::Some => self.fetch_at.min(self.read_at + BETWEEN_NOTIFIED),
+            News::Some => self.fetch_at.min(self.rests_until),
             News::None => self.fetch_at,
         }
     }

@@ -54,7 +54,7 @@ impl PollingCoverage {
 
     /// Everything that was never reached.
     pub fn missing(&self) -> Vec<String> {
-        let faults = PollingFault::ALL.into_iter().filter(|fault| !self.faults.contains_key(fault));
+        let faults = PollingFault::all().filter(|fault| !self.faults.contains_key(fault));
         let states = PollState::ALL.iter().filter(|one| !self.states.contains_key(one.as_str()));
         let totals = [
             ("duplicates", self.duplicates),

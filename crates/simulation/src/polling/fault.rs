@@ -38,11 +38,15 @@ pub enum PollingFault {
     ProducerFails,
     /// A topic does not exist for a while.
     TopicMissing,
+    /// The readings of a worker take longer than half a lease, for up to six leases.
+    SlowReading,
+    /// Brokers store records, and acknowledge nothing for up to ten leases.
+    AcksWithheld,
 }
 
 impl PollingFault {
-    /// Every fault there is.
-    pub const ALL: [Self; 16] = [
+    /// Those that may happen in every run.
+    pub const COMMON: [Self; 16] = [
         Self::Kill,
         Self::Freeze,
         Self::FreezeAmidPass,
@@ -60,6 +64,14 @@ impl PollingFault {
         Self::ProducerFails,
         Self::TopicMissing,
     ];
+
+    /// Those that happen in few runs, since they take most of the time of a run.
+    pub const LONG: [Self; 2] = [Self::SlowReading, Self::AcksWithheld];
+
+    /// Every fault there is.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::COMMON.into_iter().chain(Self::LONG)
+    }
 
     /// As printed.
     pub const fn as_str(self) -> &'static str {
@@ -80,6 +92,8 @@ impl PollingFault {
             Self::BrokerOutage => "broker outage",
             Self::ProducerFails => "producer fails",
             Self::TopicMissing => "topic missing",
+            Self::SlowReading => "slow reading",
+            Self::AcksWithheld => "acks withheld",
         }
     }
 }

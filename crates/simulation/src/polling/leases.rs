@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use relay::{
     Moment,
-    polling::{Leases, RequestNumber, SHARDS, ShardSet, Share},
+    polling::{Leases, RequestNumber, SHARDS, ShardSet, Share, TableLeases},
 };
 
 use crate::random::Random;
@@ -14,8 +14,8 @@ use crate::random::Random;
 pub struct LeaseTable {
     /// Of each table, by shard.
     tables: Vec<Vec<Lease>>,
-    /// Until when each worker counts as alive, by the number of its process.
-    seen_until: BTreeMap<u64, Moment>,
+    /// Of each table, until when each of its workers counts as alive, by the number of its process.
+    seen_until: Vec<BTreeMap<u64, Moment>>,
     /// The number of the last request of each process. What comes later and was asked earlier does
     /// nothing: it would give back what the process has relied on since.
     last: BTreeMap<u64, RequestNumber>,
@@ -35,7 +35,7 @@ impl LeaseTable {
         let shards = usize::try_from(SHARDS).expect("a few");
         Self {
             tables: vec![vec![Lease::default(); shards]; tables],
-            seen_until: BTreeMap::new(),
+            seen_until: vec![BTreeMap::new(); tables],
             last: BTreeMap::new(),
         }
     }
@@ -48,21 +48,22 @@ impl LeaseTable {
         is_next
     }
 
-    /// One request: renews what the process holds, gives back what is more than `wanted`, or takes
-    /// what is free or expired up to that.
+    /// One request: renews what the process holds, gives back what is more than is wanted of each
+    /// table that it polls, or takes what is free or expired up to that.
     pub fn hold(
         &mut self,
         (process, request): (u64, RequestNumber),
-        wanted: &[u32],
+        wanted: &[(usize, u32)],
         length: Duration,
         now: Moment,
         random: &mut Random,
     ) -> Leases {
-        self.seen_until.retain(|_, until| *until > now);
-        self.seen_until.insert(process, now + length);
-        let mut held = Vec::new();
-        for (leases, wanted) in self.tables.iter_mut().zip(wanted) {
+        let mut answer = Vec::new();
+        for (table, wanted) in wanted {
             let wanted = usize::try_from(*wanted).expect("a few");
+            let (leases, seen_until) = (&mut self.tables[*table], &mut self.seen_until[*table]);
+            seen_until.retain(|_, until| *until > now);
+            seen_until.insert(process, now + length);
             for lease in leases.iter_mut().filter(|lease| lease.holder == Some(process)) {
                 lease.expires_at = now + length;
             }
@@ -80,23 +81,33 @@ impl LeaseTable {
                 }
             }
             leases.rotate_right(first);
-            held.push(Self::shards(leases, process));
+            let workers = u32::try_from(seen_until.len()).expect("a few");
+            let held = Self::shards(leases, process);
+            answer.push(TableLeases { held, workers, share: Share::Equal });
         }
-        let workers = u32::try_from(self.seen_until.len()).expect("a few");
-        Leases { held, workers, share: Share::Equal, request }
+        Leases { tables: answer, request }
     }
 
     /// The process gives everything back.
-    pub fn release(&mut self, process: u64, request: RequestNumber) -> Leases {
-        self.seen_until.remove(&process);
+    pub fn release(&mut self, process: u64, request: RequestNumber, tables: &[usize]) -> Leases {
         for lease in self.tables.iter_mut().flatten() {
             if lease.holder == Some(process) {
                 lease.holder = None;
             }
         }
-        let workers = u32::try_from(self.seen_until.len()).expect("a few");
-        let held = vec![ShardSet::NONE; self.tables.len()];
-        Leases { held, workers, share: Share::Equal, request }
+        let nothing = |table: &usize| {
+            let seen_until = &mut self.seen_until[*table];
+            seen_until.remove(&process);
+            TableLeases::nothing(u32::try_from(seen_until.len()).expect("a few"))
+        };
+        Leases { tables: tables.iter().map(nothing).collect(), request }
+    }
+
+    /// A table of which not every shard has a worker, and how many have none.
+    pub fn unheld(&self, now: Moment) -> Option<(usize, usize)> {
+        let is_unheld = |lease: &&Lease| lease.is_free(now);
+        let unheld = |leases: &Vec<Lease>| leases.iter().filter(is_unheld).count();
+        self.tables.iter().map(unheld).enumerate().find(|(_, unheld)| *unheld > 0)
     }
 
     /// The process whose lease of a shard has begun last, unless it has given the shard back.

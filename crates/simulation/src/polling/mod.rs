@@ -9,6 +9,7 @@ pub mod checker;
 mod coverage;
 pub mod fault;
 pub mod kafka;
+pub mod late;
 pub mod leases;
 pub mod plan;
 pub mod process;

@@ -10,6 +10,8 @@ use relay::{
 use super::{fault::PollingFault, shape};
 use crate::{plan::Trace, random::Random};
 
+/// How many workers there may be.
+pub(super) const SLOTS: usize = 4;
 /// The lease of every run.
 pub const LEASE: Duration = Duration::from_secs(10);
 /// How long a shutdown may take.
@@ -35,6 +37,8 @@ pub struct PollingPlan {
     pub workers: usize,
     /// How many tables are polled.
     pub tables: usize,
+    /// Which of them the workers of each place have in their configuration.
+    pub polled: [Polled; SLOTS],
     /// How many keys each table has. With few of them, most rows of a batch are of one key.
     pub keys: u64,
     /// The most rows that are read at a time.
@@ -61,6 +65,16 @@ pub struct PollingPlan {
     pub trace: Trace,
 }
 
+/// Which tables a worker polls. Others may poll some of them, and not all: so it is while a table
+/// is added to the configurations one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Polled {
+    /// Every one.
+    All,
+    /// This one alone.
+    Only(usize),
+}
+
 /// Whether a person has mended every row at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mended {
@@ -81,7 +95,7 @@ impl PollingPlan {
     pub fn of_seed(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x0b01_1ed0_0b0c);
         let steps = usize::try_from(STEPS / 2 + random.below(STEPS)).expect("small");
-        let all = PollingFault::ALL;
+        let all = PollingFault::COMMON;
         let kinds: Vec<PollingFault> =
             (0..=random.index(KINDS_MAX)).map(|_| all[random.index(all.len())]).collect();
         let mut faults: Vec<PlannedPollingFault> = (0..random.below(FAULTS_MAX + 1))
@@ -90,12 +104,14 @@ impl PollingPlan {
                 fault: kinds[random.index(kinds.len())],
             })
             .collect();
+        add_long_faults(&mut faults, seed, steps);
         faults.sort_by_key(|planned| planned.at);
-        Self {
+        let mut plan = Self {
             seed,
             steps,
             workers: 1 + random.index(3),
             tables: if random.one_in(4) { 2 } else { 1 },
+            polled: [Polled::All; SLOTS],
             keys: 1 + random.below(KEYS_MAX),
             batch: 1 + random.index(8),
             interval: Duration::from_millis(200 + 100 * random.below(15)),
@@ -108,6 +124,22 @@ impl PollingPlan {
             mended: if random.one_in(4) { Mended::Some } else { Mended::All },
             faults,
             trace: Trace::Off,
+        };
+        if plan.tables > 1 && random.one_in(2) {
+            // The worker of the first place has all of them, so that every table has one.
+            for polled in plan.polled.iter_mut().skip(1) {
+                let table = random.index(plan.tables + 1);
+                *polled = if table < plan.tables { Polled::Only(table) } else { Polled::All };
+            }
+        }
+        plan
+    }
+
+    /// The tables that the workers of a place poll, in the order of their configuration.
+    pub(super) fn tables_of(&self, slot: usize) -> Vec<usize> {
+        match self.polled[slot] {
+            Polled::All => (0..self.tables).collect(),
+            Polled::Only(table) => vec![table],
         }
     }
 
@@ -118,11 +150,11 @@ impl PollingPlan {
         Self { faults, ..self.clone() }
     }
 
-    /// The settings of a worker's core.
-    pub(super) fn settings(&self, seed: u64) -> PollerSettings {
+    /// The settings of the core of a worker that polls these tables.
+    pub(super) fn settings(&self, seed: u64, tables: &[usize]) -> PollerSettings {
         let Self { on_error, .. } = *self;
         let tables =
-            (0..self.tables).map(|table| OutboxTable::with_defaults(shape::table_name(table)));
+            tables.iter().map(|table| OutboxTable::with_defaults(shape::table_name(*table)));
         PollerSettings {
             outboxes: Outboxes { tables: tables.collect() },
             batch: self.batch,
@@ -146,4 +178,19 @@ impl PollingPlan {
             seed,
         }
     }
+}
+
+/// In some runs one kind of fault takes most of the time, in half of these alone. By numbers of
+/// their own, so that all other runs are as they were without.
+fn add_long_faults(faults: &mut Vec<PlannedPollingFault>, seed: u64, steps: usize) {
+    let random = &mut Random::new(seed ^ 0x10c6_fa17);
+    if !random.one_in(8) {
+        return;
+    }
+    if random.one_in(2) {
+        faults.clear();
+    }
+    let fault = PollingFault::LONG[random.index(PollingFault::LONG.len())];
+    let more = if fault == PollingFault::AcksWithheld { 0 } else { random.below(3) };
+    faults.extend((0..=more).map(|_| PlannedPollingFault { at: random.index(steps), fault }));
 }

@@ -87,6 +87,10 @@ pub struct Process {
     pub number: u64,
     /// The core.
     pub core: Poller,
+    /// The tables that it polls, in the order of its configuration.
+    pub tables: Vec<usize>,
+    /// Of each of them, how many workers it has been told of.
+    pub workers: Vec<u32>,
     /// None while it is being made.
     pub producer: Option<PolledProducer>,
     /// When the next producer is there.
@@ -131,10 +135,12 @@ pub struct Process {
 
 impl Process {
     /// A process that has done nothing yet.
-    pub fn start(number: u64, core: Poller) -> Self {
+    pub fn start(number: u64, core: Poller, tables: Vec<usize>) -> Self {
         Self {
             number,
             core,
+            workers: vec![1; tables.len()],
+            tables,
             producer: None,
             producer_at: None,
             statement: None,
@@ -156,6 +162,20 @@ impl Process {
             requests: 0,
             empty_reads: (0, Moment::default()),
         }
+    }
+
+    /// The place of a table in its configuration, if it polls the table.
+    pub fn place_of(&self, table: usize) -> Option<TableIndex> {
+        self.tables.iter().position(|polled| *polled == table).map(TableIndex)
+    }
+
+    /// A statement about the table at this place of its configuration names the table itself.
+    pub fn named(&self, mut statement: Statement) -> Statement {
+        let (Statement::Describe(table)
+        | Statement::Fetch(FetchRequest { table, .. })
+        | Statement::Settle(SettleRequest { table, .. })) = &mut statement;
+        *table = TableIndex(self.tables[table.0]);
+        statement
     }
 
     /// Whether it is not stopped.

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use relay::{
-    Failure, TableName,
-    polling::{LeaseRequest, Leases, RequestNumber, SHARDS, ShardSet, Share},
+    Code, Failure, TableName,
+    polling::{LeaseRequest, Leases, RequestNumber, SHARDS, ShardSet, Share, TableLeases},
 };
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -59,8 +59,8 @@ impl<C: Connect> LeaseTable<C> {
     /// or gives back everything. After an error what is held may be less than before, and not more.
     ///
     /// # Errors
-    /// The tables are missing, or may not be used (P042); a polled table is missing (P028); the
-    /// connection fails.
+    /// The tables are missing, or may not be used (P042); every polled table was handed to the
+    /// stream (P043); the connection fails.
     pub async fn answer(&mut self, request: &LeaseRequest) -> Result<Leases, Failure> {
         self.worker.requests = self.worker.requests.next();
         let mut session = self.connection.take().await?;
@@ -81,41 +81,41 @@ async fn answer(
     request: &LeaseRequest,
 ) -> Result<Leases, Failure> {
     let oids = oids(client, tables).await?;
-    let held = Vec::with_capacity(tables.len());
-    let number = worker.requests;
-    let mut leases = Leases { held, workers: 0, share: Share::Equal, request: number };
+    let mut of_tables = Vec::with_capacity(tables.len());
+    let mut handed = None;
     for (place, table) in tables.iter().enumerate() {
-        let oid = oids.get(table);
-        let Granted { held, workers, share } = match (request, oid) {
+        let granted = match (request, oids.get(table)) {
             (LeaseRequest::Hold { wanted }, Some(oid)) => {
                 let wanted = wanted.get(place).copied().unwrap_or(0).min(SHARDS);
                 hold(client, (table, *oid), worker, wanted).await?
             }
-            (LeaseRequest::Release, Some(oid)) => release(client, *oid, worker).await?,
+            (LeaseRequest::Release, Some(oid)) => Granted::Of(release(client, *oid, worker).await?),
             // Nobody can hold a shard of what is gone. Whoever describes the table says that it
             // is; the others are polled meanwhile.
-            (LeaseRequest::Hold { .. } | LeaseRequest::Release, None) => Granted::nothing(0),
+            (LeaseRequest::Hold { .. } | LeaseRequest::Release, None) => {
+                Granted::Of(TableLeases::nothing(0))
+            }
         };
-        if share == Share::None {
-            leases.share = Share::None;
-        }
-        leases.held.push(held);
-        leases.workers = leases.workers.max(workers);
+        of_tables.push(match granted {
+            Granted::Of(leases) => leases,
+            Granted::Handed(leases, failure) => {
+                handed = Some(failure);
+                leases
+            }
+        });
     }
-    Ok(leases)
+    match handed {
+        // The others are polled on: the survey says of each which it is (`holders`).
+        Some(failure) if of_tables.iter().all(|table| table.share == Share::None) => Err(failure),
+        Some(_) | None => Ok(Leases { tables: of_tables, request: worker.requests }),
+    }
 }
 
 /// What a worker is granted of one table.
-struct Granted {
-    held: ShardSet,
-    workers: u32,
-    share: Share,
-}
-
-impl Granted {
-    const fn nothing(workers: u32) -> Self {
-        Self { held: ShardSet::NONE, workers, share: Share::Equal }
-    }
+enum Granted {
+    Of(TableLeases),
+    /// The table was handed to the stream (P043).
+    Handed(TableLeases, Failure),
 }
 
 async fn hold(
@@ -127,7 +127,7 @@ async fn hold(
     let answers = run(client, &hold_sql(oid, worker, wanted)).await.map_err(of_lease)?;
     let answer = |place: usize| answers.get(BEGINS + place);
     let closed = answer(0).and_then(|answer| answer.rows.first());
-    let closed = closed.map(|row| switch::closed(row, table, worker.id)).transpose()?;
+    let closed = closed.map(|row| switch::closed(row, table, worker.id));
     let rows = answer(4).into_iter().flat_map(|answer| &answer.rows);
     let shard = |row: &tokio_postgres::SimpleQueryRow| {
         let shard = row.try_get(0).ok().flatten()?;
@@ -135,17 +135,22 @@ async fn hold(
     };
     let held: ShardSet = rows.filter_map(shard).collect();
     let workers = workers(answer(5))?;
-    Ok(match closed {
-        None => Granted { held, workers, share: Share::Equal },
+    let none = TableLeases { held, workers, share: Share::None };
+    match closed {
+        None => Ok(Granted::Of(TableLeases { share: Share::Equal, ..none })),
         // Nobody else may take what this worker does not.
-        Some(switch::Closed::ByThisWorker) => Granted { held, workers: 1, share: Share::Equal },
-        Some(switch::Closed::ByAnother) => Granted { held, workers, share: Share::None },
-    })
+        Some(Ok(switch::Closed::ByThisWorker)) => {
+            Ok(Granted::Of(TableLeases { held, workers: 1, share: Share::Equal }))
+        }
+        Some(Ok(switch::Closed::ByAnother)) => Ok(Granted::Of(none)),
+        Some(Err(failure)) if failure.code == Code::Switched => Ok(Granted::Handed(none, failure)),
+        Some(Err(failure)) => Err(failure),
+    }
 }
 
-async fn release(client: &Client, oid: u32, worker: &Worker) -> Result<Granted, Failure> {
+async fn release(client: &Client, oid: u32, worker: &Worker) -> Result<TableLeases, Failure> {
     let answers = run(client, &release_sql(oid, worker)).await.map_err(of_lease)?;
-    Ok(Granted::nothing(workers(answers.get(BEGINS + 2))?))
+    Ok(TableLeases::nothing(workers(answers.get(BEGINS + 2))?))
 }
 
 fn workers(answer: Option<&Answer>) -> Result<u32, Failure> {

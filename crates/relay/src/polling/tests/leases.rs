@@ -182,6 +182,27 @@ fn a_batch_that_was_stopped_and_then_not_marked_counts_once_as_a_lost_claim() {
     assert_eq!(world.core.report(world.now).claims_lost, 1);
 }
 
+/// Its clock may have jumped: the lease that this worker counts on has ended there.
+#[test]
+fn rows_that_the_server_does_not_let_it_mark_are_not_read_again_before_its_leases_are_renewed() {
+    let mut world = World::new(settings());
+    world.insert(&[K; 2]);
+    world.settle();
+    assert_eq!(world.produced().len(), 2);
+    let acks = world.sink.ack_all();
+    world.input(PollInput::Acks(&acks));
+    let Some(PollAction::Settle(_)) = world.take_asked() else { panic!("marks") };
+    world.input(PollInput::Settled(Ok(Settled { written: Written::NotOurs, published: 0 })));
+    assert_eq!(world.asked, []);
+    assert_eq!(world.core.report(world.now).tables[0].shards, ShardSet::NONE);
+    world.pass(Duration::from_secs(1));
+    let Some(lease @ PollAction::Lease(_)) = world.take_asked() else { panic!("a renewal, soon") };
+    assert_eq!(world.asked, []);
+    world.answer(lease);
+    world.settle();
+    assert_eq!(world.produced().len(), 4, "the shards are its own after all");
+}
+
 #[test]
 fn when_another_worker_comes_shards_are_given_back_after_the_marks() {
     let mut world = World::new(settings());

@@ -1,4 +1,6 @@
+mod late;
 mod leases;
+mod pace;
 mod retries;
 mod rows;
 mod world;

@@ -246,19 +246,14 @@ impl World {
             PollAction::Lease(LeaseRequest::Hold { wanted }) => {
                 let held = self.held.iter().take(usize::try_from(wanted[0]).unwrap()).collect();
                 self.leases = self.leases.next();
-                self.input(PollInput::Leased(Ok(Leases {
-                    held: vec![held; self.tables],
-                    workers: self.workers,
-                    share: Share::Equal,
-                    request: self.leases,
-                })));
+                let table = TableLeases { held, workers: self.workers, share: Share::Equal };
+                let tables = vec![table; self.tables];
+                self.input(PollInput::Leased(Ok(Leases { tables, request: self.leases })));
             }
             PollAction::Lease(LeaseRequest::Release) => {
-                let held = vec![ShardSet::NONE; self.tables];
+                let tables = vec![TableLeases::nothing(0); self.tables];
                 self.leases = self.leases.next();
-                let request = self.leases;
-                let leases = Leases { held, workers: 0, share: Share::Equal, request };
-                self.input(PollInput::Leased(Ok(leases)));
+                self.input(PollInput::Leased(Ok(Leases { tables, request: self.leases })));
             }
             PollAction::Fetch(request) => {
                 let fetched = self.read(&request);

@@ -34,7 +34,7 @@ fn rows(count: usize) -> Checked {
     let now = relay::Moment::default();
     leases.hold(
         (1, RequestNumber(1)),
-        &[64],
+        &[(0, 64)],
         Duration::from_secs(10),
         now,
         &mut crate::random::Random::new(7),

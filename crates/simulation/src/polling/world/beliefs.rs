@@ -7,7 +7,7 @@ use crate::invariant::Invariant;
 
 impl PollingWorld {
     /// No two workers that run hold the same shard, as they see it. One that has more than its
-    /// share reads nothing, so it counts as holding nothing.
+    /// share of a table reads nothing of it, so it counts as holding nothing.
     pub(super) fn check_beliefs(&mut self) {
         let mut of_tables = vec![ShardSet::NONE; self.plan.tables];
         for slot in 0..SLOTS {
@@ -17,11 +17,12 @@ impl PollingWorld {
             let report = process.core.report(self.at);
             let number = process.number;
             self.coverage.state(report.state);
-            let share = SHARDS.div_ceil(report.workers.max(1));
-            if report.tables.iter().any(|table| table.shards.len() > share) {
-                continue;
-            }
-            for (all, table) in of_tables.iter_mut().zip(&report.tables) {
+            let of_process = process.tables.iter().zip(&process.workers);
+            for ((index, workers), table) in of_process.zip(&report.tables) {
+                if table.shards.len() > SHARDS.div_ceil((*workers).max(1)) {
+                    continue;
+                }
+                let all = &mut of_tables[*index];
                 let twice = table.shards.iter().find(|shard| all.contains(*shard));
                 if let Some(shard) = twice {
                     self.checker.report(Invariant::W7Shards, || {

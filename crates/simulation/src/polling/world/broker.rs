@@ -108,7 +108,7 @@ impl PollingWorld {
 
     /// Acknowledgements of a process arrive.
     pub(super) fn acknowledge(&mut self, slot: usize) {
-        if self.kafka.down_until.is_some() {
+        if self.kafka.down_until.is_some() || self.late.is_silent(self.at) {
             return;
         }
         let some = 1 + self.random.index(6);

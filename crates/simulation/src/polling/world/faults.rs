@@ -65,6 +65,8 @@ impl PollingWorld {
                 let topic = self.random.index(self.kafka.missing_until.len());
                 self.kafka.missing_until[topic] = Some(self.at + self.some_time(LEASE * 2));
             }
+            PollingFault::SlowReading => self.read_slowly(slot),
+            PollingFault::AcksWithheld => self.withhold_acks(),
         }
         true
     }

@@ -1,7 +1,7 @@
 //! Workers, tables, leases and Kafka, and the order of their steps. At every step the seed chooses
 //! one of the steps that are possible next.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use relay::{Code, Failure, Moment, Now, PgTimestamp};
 
@@ -9,8 +9,9 @@ use super::{
     PollingCoverage,
     checker::PollingChecker,
     kafka::PolledKafka,
+    late::Late,
     leases::LeaseTable,
-    plan::{LEASE, PollingPlan},
+    plan::{LEASE, PollingPlan, SLOTS},
     process::{Process, Statement},
     table::{Marks, PolledTables},
 };
@@ -20,13 +21,11 @@ mod beliefs;
 mod broker;
 mod end;
 mod faults;
+mod late;
 mod people;
 mod server;
 mod shell;
 mod timers;
-
-/// How many workers there may be.
-const SLOTS: usize = 4;
 
 /// See the module's header.
 pub struct PollingWorld {
@@ -42,10 +41,11 @@ pub struct PollingWorld {
     /// Statements of processes and connections that are gone, and when they are carried out.
     orphans: Vec<Orphan>,
     checker: PollingChecker,
+    late: Late,
     /// What was reached.
     pub coverage: PollingCoverage,
-    /// Processes that were started so far.
-    processes: u64,
+    /// The tables of each process that was started so far, by its number; the first one has 1.
+    processes: BTreeMap<u64, Vec<usize>>,
     /// Producers that were made so far.
     producers: u64,
 }
@@ -86,8 +86,9 @@ impl PollingWorld {
             database_down_until: None,
             orphans: Vec::new(),
             checker: PollingChecker::new(&plan),
+            late: Late::new(&plan),
             coverage: PollingCoverage::default(),
-            processes: 0,
+            processes: BTreeMap::new(),
             producers: 0,
             plan,
         };

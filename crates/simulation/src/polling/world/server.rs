@@ -4,10 +4,7 @@ use std::{num::NonZeroI32, time::Duration};
 
 use relay::{
     Code, Failure, Moment, TopicFacts,
-    polling::{
-        Described, LeaseRequest, Leases, PollInput, RequestNumber, SettleRequest, TableIndex,
-        Written,
-    },
+    polling::{Described, LeaseRequest, Leases, PollInput, RequestNumber, SettleRequest, Written},
 };
 
 use super::{Orphan, OrphanStatement, PollingWorld, SLOTS};
@@ -60,12 +57,13 @@ impl PollingWorld {
     /// A NOTIFY reaches some of the workers, or none.
     fn notify(&mut self) {
         for slot in 0..SLOTS {
-            let table = TableIndex(self.random.index(self.plan.tables));
+            let table = self.random.index(self.plan.tables);
             let is_lost = self.random.one_in(2);
-            let runs = self.slots[slot].process.as_ref().is_some_and(|process| process.runs());
-            if runs && !is_lost {
+            let process = self.slots[slot].process.as_ref().filter(|process| process.runs());
+            let place = process.and_then(|process| process.place_of(table));
+            if let (Some(place), false) = (place, is_lost) {
                 self.may_read_soon(slot);
-                self.input(slot, PollInput::Notified(table));
+                self.input(slot, PollInput::Notified(place));
             }
         }
     }
@@ -106,11 +104,13 @@ impl PollingWorld {
     }
 
     fn lease(&mut self, by: (u64, RequestNumber), request: &LeaseRequest) -> Leases {
+        let tables = &self.processes[&by.0];
         match request {
             LeaseRequest::Hold { wanted } => {
-                self.leases.hold(by, wanted, LEASE, self.at, &mut self.random)
+                let wanted: Vec<_> = tables.iter().copied().zip(wanted.iter().copied()).collect();
+                self.leases.hold(by, &wanted, LEASE, self.at, &mut self.random)
             }
-            LeaseRequest::Release => self.leases.release(by.0, by.1),
+            LeaseRequest::Release => self.leases.release(by.0, by.1, tables),
         }
     }
 
@@ -146,21 +146,25 @@ impl PollingWorld {
     }
 
     /// Something has happened after which a table may be read at once.
-    fn may_read_soon(&mut self, slot: usize) {
+    pub(super) fn may_read_soon(&mut self, slot: usize) {
         if let Some(process) = &mut self.slots[slot].process {
             process.empty_reads = (0, self.at);
         }
     }
 
-    /// A table without rows is left alone for an interval.
+    /// A table without rows is left alone for an interval, but for rows that wait: it is read when
+    /// their time comes, also if another worker has them by then.
     fn nothing_was_read(&mut self, slot: usize) {
-        let (at, interval, tables) = (self.at, self.plan.interval, self.plan.tables);
+        let (at, interval) = (self.at, self.plan.interval);
         let Some(process) = &mut self.slots[slot].process else { return };
+        let report = process.core.report(at);
+        let waiting: u64 = report.tables.iter().map(|table| table.waiting).sum();
+        let tables = process.tables.len();
         let (reads, since) = &mut process.empty_reads;
         *reads += 1;
         let (reads, passed) = (*reads, at.since(*since));
         let intervals = passed.as_millis() / interval.as_millis();
-        let most = u128::try_from(tables).expect("a few") * (intervals + 3);
+        let most = u128::try_from(tables).expect("a few") * (intervals + 3) + u128::from(waiting);
         if u128::from(reads) > most {
             self.checker.report(Invariant::W6Rest, || {
                 format!("{reads} readings without rows in {passed:?}, {interval:?} apart")

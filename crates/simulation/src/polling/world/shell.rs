@@ -5,7 +5,7 @@ use std::{rc::Rc, time::Duration};
 
 use relay::{
     Acks, Code, Failure, Moment, Now,
-    polling::{PollAction, PollInput, Poller, Produced},
+    polling::{PollAction, PollInput, Poller, Produced, ShardSet},
 };
 
 use super::{OrphanStatement, PollingWorld, faults::stopped_for};
@@ -28,11 +28,12 @@ const MAKING_A_PRODUCER: Duration = Duration::from_millis(20);
 impl PollingWorld {
     /// Starts a process.
     pub(super) fn start(&mut self, slot: usize) {
-        self.processes += 1;
-        let number = self.processes;
+        let number = u64::try_from(self.processes.len()).expect("a few") + 1;
+        let tables = self.plan.tables_of(slot);
+        self.processes.insert(number, tables.clone());
         let seed = self.random.next_number();
-        let core = Poller::new(self.plan.settings(seed), self.at);
-        self.slots[slot].process = Some(Process::start(number, core));
+        let core = Poller::new(self.plan.settings(seed, &tables), self.at);
+        self.slots[slot].process = Some(Process::start(number, core, tables));
         self.slots[slot].start_at = None;
         self.trace(|| format!("process {number} starts"));
         self.drive(slot);
@@ -128,7 +129,9 @@ impl PollingWorld {
         if process.statement.is_some() {
             return self.checker.report(Invariant::W6Rest, || "two statements".to_owned());
         }
+        let statement = process.named(statement);
         process.statement = Some(Asked { at, call: Call::Asked(statement.clone()) });
+        self.check_reading(slot, &statement);
         self.trace(|| format!("{number} asks {statement:?}"));
     }
 
@@ -180,6 +183,7 @@ impl PollingWorld {
         }
         for handed in handed_over {
             self.checker.handed_over(by, &handed, &self.tables, &self.leases);
+            self.check_copies(by.process, handed.row);
             self.trace(|| format!("{} produces row {}", by.process, handed.row));
         }
         if is_frozen {
@@ -241,30 +245,50 @@ impl PollingWorld {
         if let Some(Asked { call: Call::Answered(_), .. }) = process.lease
             && let Some(Asked { call: Call::Answered(answer), .. }) = process.lease.take()
         {
+            if let Ok(leases) = &answer {
+                process.workers = leases.tables.iter().map(|table| table.workers).collect();
+            }
             self.trace(|| format!("slot {slot} is told {answer:?}"));
+            let before = self.shards(slot);
             self.input(slot, PollInput::Leased(answer));
+            if self.shards(slot).iter().zip(before).any(|(now, before)| !now.is_within(before)) {
+                // Nothing was read of these yet.
+                self.may_read_soon(slot);
+            }
         }
+    }
+
+    /// What a worker believes to hold, of each of its tables.
+    fn shards(&self, slot: usize) -> Vec<ShardSet> {
+        let Some(process) = &self.slots[slot].process else { return Vec::new() };
+        process.core.report(self.at).tables.iter().map(|table| table.shards).collect()
     }
 
     /// Gives the answer to the statement to the core, if there is one.
     pub(super) fn deliver_statement(&mut self, slot: usize) {
+        if self.is_reading(slot) {
+            return;
+        }
         let Some(process) = self.slots[slot].process.as_mut().filter(|process| process.runs())
         else {
             return;
         };
         if let Some(Asked { call: Call::Answered(_), .. }) = process.statement
-            && let Some(Asked { call: Call::Answered(answer), .. }) = process.statement.take()
+            && let Some(Asked { call: Call::Answered(answer), at }) = process.statement.take()
         {
-            self.input(
-                slot,
-                match answer {
-                    StatementAnswer::Described(table, answer) => {
-                        PollInput::Described(table, answer)
-                    }
-                    StatementAnswer::Fetched(answer) => PollInput::Fetched(answer),
-                    StatementAnswer::Settled(answer) => PollInput::Settled(answer),
-                },
-            );
+            let input = match answer {
+                StatementAnswer::Described(table, answer) => {
+                    let place = process.place_of(table.0).expect("it has asked for the table");
+                    PollInput::Described(place, answer)
+                }
+                StatementAnswer::Fetched(answer) => {
+                    let rows = answer.as_ref().map_or(0, |fetched| fetched.rows.len());
+                    self.was_read(slot, rows, at);
+                    PollInput::Fetched(answer)
+                }
+                StatementAnswer::Settled(answer) => PollInput::Settled(answer),
+            };
+            self.input(slot, input);
         }
     }
 
