@@ -77,7 +77,7 @@ async fn the_tables_of_leases_may_be_missing_or_forbidden() {
         for statement in outbox_router::polling::sql::setup::lease_statements(Some("router")) {
             fixture.run(&statement.sql).await;
         }
-        assert_eq!(leases.answer(&hold).await.unwrap().held[0].len(), 64);
+        assert_eq!(leases.answer(&hold).await.unwrap().tables[0].held.len(), 64);
     }
     let other = relay::TableName { name: "other".to_owned(), ..name() };
     let mut missing = LeaseTable::new(
@@ -90,8 +90,8 @@ async fn the_tables_of_leases_may_be_missing_or_forbidden() {
     let both = LeaseRequest::Hold { wanted: vec![1, 1] };
     leases.answer(&LeaseRequest::Release).await.unwrap();
     // Who describes the table says so, and the other one is polled meanwhile.
-    let held = missing.answer(&both).await.unwrap().held;
-    assert_eq!(held.iter().map(|held| held.len()).collect::<Vec<_>>(), [1, 0]);
+    let held = missing.answer(&both).await.unwrap().tables;
+    assert_eq!(held.iter().map(|table| table.held.len()).collect::<Vec<_>>(), [1, 0]);
 }
 
 #[tokio::test]

@@ -1,12 +1,18 @@
 //! Keys in SQL, and the rows whose keys are passed over.
 
+use std::{num::NonZeroI32, time::Duration};
+
+use outbox_router::polling::sql::{Stuck, StuckFilter, stuck};
 use pgoutput::{Insert, TupleData};
 use relay::{
-    ColumnName, Role, TopicTemplate,
-    polling::{RowKey, ShardSet},
+    ColumnName, HoldKeys, Moment, Now, Outboxes, PgTimestamp, Role, TopicFacts, TopicTemplate,
+    polling::{
+        PollAction, PollInput, Poller, PollerSettings, Produced, RetryPolicy, RowKey, ShardSet,
+    },
+    testing::{MemorySink, ProducedRecord},
 };
 
-use crate::fixture::{Fixture, default_table, ids, keys, polling};
+use crate::fixture::{Fixture, Polling, TABLE, Worker, default_table, ids, keys, polling};
 
 const MARK: &str = ", published_at timestamptz";
 
@@ -150,6 +156,141 @@ async fn a_value_within_json_is_a_key() {
             assert!(failure.message.contains("aggregate_id"), "{failure}");
         }
     }
+}
+
+/// A text with escapes that no text of PostgreSQL can have, and a row whose key is within it.
+struct Escaped {
+    doc: &'static str,
+    /// The key in SQL.
+    key: &'static str,
+    /// The record's key; `None` where the row has none, since half a character is none.
+    record: Option<&'static str>,
+}
+
+const fn escaped(doc: &'static str, key: &'static str, record: Option<&'static str>) -> Escaped {
+    Escaped { doc, key, record }
+}
+
+const ESCAPED: [Escaped; 12] = [
+    escaped(r#"{"K": "4"}"#, "4", Some("4")),
+    escaped(r#"{"K": "a\u0000b"}"#, "a\u{1a}b", Some("a\0b")),
+    escaped(r#"{"K": "\ud83d"}"#, "\u{1a}", None),
+    // What is wrong beside the key changes nothing.
+    escaped(r#"{"K": "4", "other": "\u0000 \uDE00\ud83d"}"#, "4", Some("4")),
+    escaped(r#"{"K": "5", "o": [{"\ud83d": "\uD83D."}]}"#, "5", Some("5")),
+    escaped(r#"{"other": "\u0000"}"#, "OrderPlaced", Some("OrderPlaced")),
+    // Whole characters, and backslashes that begin no such escape.
+    escaped(r#"{"K": "\ud83d\ude00 \uD83D\uDE00"}"#, "😀 😀", Some("😀 😀")),
+    escaped(
+        r#"{"K": "\\u0000 \\ud83d \u00e9 \u20ac \"\/\n"}"#,
+        "\\u0000 \\ud83d é € \"/\n",
+        Some("\\u0000 \\ud83d é € \"/\n"),
+    ),
+    escaped(r#"{"K": "\\\u0000\u0000"}"#, "\\\u{1a}\u{1a}", Some("\\\0\0")),
+    escaped(r#"{"K": "\\ud83d\ude00"}"#, "\\ud83d\u{1a}", None),
+    escaped(r#"{"K": "\ud83d\\ude00"}"#, "\u{1a}\\ude00", None),
+    escaped(r#"{"K": "\ud83d\ud83d\ude00\ude00"}"#, "\u{1a}😀\u{1a}", None),
+];
+
+async fn escapes_are_keys_of_their_own(kind: &str) {
+    let columns = format!(", doc {kind}, published_at timestamptz, abandoned_at timestamptz");
+    let fixture = Fixture::new(&default_table(&columns)).await;
+    let session = fixture.session().await;
+    let insert = format!("insert into outbox (doc) values ($1::text::{kind})");
+    for row in &ESCAPED {
+        session.execute(&insert, &[&row.doc]).await.unwrap();
+    }
+    let mut polling = polling().with_letters();
+    let key = ColumnName::parse("${doc#/K|event_type}").unwrap();
+    polling.config.outbox.columns.set(Role::AggregateId, vec![key]);
+    let mut worker = fixture.worker(polling.clone()).await;
+    let rows = worker.fetch(100).await.rows;
+    let expected: Vec<_> = ESCAPED.iter().map(|row| Some(row.key)).collect();
+    assert_eq!(keys(&rows), expected, "{kind}");
+
+    // The core makes records of them, or gives them up.
+    let records = deliver(&fixture, &mut worker, &polling).await;
+    let expected = ESCAPED.iter().filter_map(|row| row.record.map(str::to_owned));
+    assert_eq!(records, expected.collect::<Vec<_>>(), "{kind}");
+    // Rows of one record's key have one key in SQL.
+    for row in ESCAPED.iter().filter(|row| row.record.is_some()) {
+        assert_eq!(row.record.map(|key| key.replace('\0', "\u{1a}")).as_deref(), Some(row.key));
+    }
+    let given_up = "select count(*) from outbox where abandoned_at is not null";
+    assert_eq!(fixture.value(given_up).await, "4");
+    let (table, all) = (worker.database.table(TABLE).unwrap(), StuckFilter::default());
+    let listed = stuck(&session, table, Stuck::Abandoned, &all).await.unwrap().unwrap();
+    assert_eq!(listed.len(), 4);
+    // What has no such key goes on, and what has it waits.
+    fixture
+        .run(
+            r#"insert into outbox (doc) values ('{"K": "\ud83d"}'), ('{"K": "4", "o": "\ud83d"}')"#,
+        )
+        .await;
+    assert_eq!(keys(&worker.fetch(100).await.rows), [Some("4")]);
+    let half: ShardSet = (0..32).collect();
+    worker.fetch_of(half, 100, &[]).await;
+}
+
+#[tokio::test]
+async fn escapes_that_no_text_can_have_are_keys_within_json() {
+    escapes_are_keys_of_their_own("json").await;
+}
+
+#[tokio::test]
+async fn escapes_that_no_text_can_have_are_keys_within_a_text() {
+    escapes_are_keys_of_their_own("text").await;
+}
+
+/// Lets the core deliver what is pending of its first batch, or give it up; the keys of the records
+/// in the order of their rows.
+async fn deliver(fixture: &Fixture, worker: &mut Worker, polling: &Polling) -> Vec<String> {
+    let mut leases = fixture.leases(worker.id, polling.settings.lease);
+    let settings = PollerSettings {
+        outboxes: Outboxes { tables: vec![polling.config.outbox.clone()] },
+        batch: 100,
+        interval: Duration::from_secs(1),
+        lease: polling.settings.lease,
+        retry: RetryPolicy { max_attempts: 1, ..RetryPolicy::default() },
+        on_error: polling.settings.on_error,
+        hold_keys: HoldKeys::Yes,
+        keys_max: 100,
+        row_bytes: 1 << 20,
+        shutdown_limit: Duration::from_secs(1),
+        seed: 1,
+    };
+    let now = Now { at: Moment::default(), wall: PgTimestamp::from_micros(0) };
+    let mut core = Poller::new(settings, now.at);
+    let mut sink = MemorySink::new(1_000);
+    for _ in 0..100 {
+        let input = match core.next_action() {
+            Some(PollAction::Describe(table)) => {
+                PollInput::Described(table, worker.database.describe(table).await)
+            }
+            Some(PollAction::Lease(request)) => PollInput::Leased(leases.answer(&request).await),
+            Some(PollAction::Fetch(request)) => {
+                PollInput::Fetched(worker.database.fetch(&request).await)
+            }
+            Some(PollAction::Settle(request)) => {
+                assert_eq!(worker.settle(request).await, sink.produced().len());
+                let key = |record: &ProducedRecord| String::from_utf8(record.key.clone()).unwrap();
+                return sink.produced().iter().map(key).collect();
+            }
+            Some(PollAction::ReplaceSink { .. }) => PollInput::SinkReady,
+            Some(PollAction::LookUpTopic(topic, _)) => {
+                let partitions = NonZeroI32::new(1).unwrap();
+                PollInput::Topic(topic, Ok(TopicFacts { partitions, max_message_bytes: None }))
+            }
+            Some(PollAction::Exit(reason)) => panic!("it exits: {reason:?}"),
+            None => {
+                while core.produce(&mut sink, || now) == Produced::More {}
+                core.handle(PollInput::Acks(&sink.ack_all()), now);
+                PollInput::Tick
+            }
+        };
+        core.handle(input, now);
+    }
+    panic!("nothing is marked: {:?}", core.report(now.at));
 }
 
 #[tokio::test]

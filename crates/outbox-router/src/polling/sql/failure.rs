@@ -41,10 +41,17 @@ pub(super) fn of_table(error: tokio_postgres::Error, table: &TableName) -> Failu
             Failure::new(Code::ColumnMissing, what).naming(Name::Table, table)
         }
         // Of the key alone a text is read as JSON here.
-        SqlState::INVALID_TEXT_REPRESENTATION | SqlState::UNTRANSLATABLE_CHARACTER => {
+        SqlState::INVALID_TEXT_REPRESENTATION => {
             let key = "a key in outbox.columns.aggregate_id that reads a text as JSON needs JSON in \
                        every pending row before PostgreSQL 16: name another column there, or \
                        correct the row";
+            unfit(table, &format!("PostgreSQL said {said}; {key}"))
+        }
+        // A database whose encoding is UTF-8 has every character.
+        SqlState::UNTRANSLATABLE_CHARACTER => {
+            let key = "the encoding of this database is not UTF8, and a pending row has a character \
+                       that it lacks: correct the row, or, where the character is an escape within \
+                       the JSON of its key, name another column in outbox.columns.aggregate_id";
             unfit(table, &format!("PostgreSQL said {said}; {key}"))
         }
         SqlState::READ_ONLY_SQL_TRANSACTION => standby(),
