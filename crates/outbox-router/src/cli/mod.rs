@@ -40,7 +40,6 @@ mod setup;
 mod shown_bytes;
 mod since;
 mod skip;
-mod slot_waits;
 mod sql;
 mod status;
 mod switch;
@@ -51,6 +50,7 @@ mod terminal;
 mod topic_lookups;
 mod topic_ranges;
 mod topic_template;
+mod transaction_waits;
 mod where_is;
 mod witness;
 

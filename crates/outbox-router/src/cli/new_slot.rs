@@ -10,8 +10,8 @@ use super::{
     TaskError,
     connect::{Access, denied, with_connection},
     republication::BEGIN,
-    slot_waits::SlotWaits,
     sql,
+    transaction_waits::TransactionWaits,
 };
 use crate::{
     postgres::{Failover, quote_literal},
@@ -75,7 +75,7 @@ pub(super) async fn create(
     let until = Instant::now() + wait;
     let created = with_connection(access, command, async |watcher| {
         let mut creating = pin!(creator.create(failover));
-        let mut waits = SlotWaits::default();
+        let mut waits = TransactionWaits::of("the slot");
         loop {
             tokio::select! {
                 biased;

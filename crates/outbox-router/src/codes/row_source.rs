@@ -59,15 +59,18 @@ const OWN: &str = "; or {own}";
 const CORRECTED: &str =
     "`update {quoted_table} set COLUMN = VALUE where ID_COLUMN = '{row_id}'`; or {own}";
 
+fn corrected(code: Code) -> Option<&'static str> {
+    CORRECTIONS.iter().find(|(known, _)| *known == code).map(|(_, text)| *text)
+}
+
 /// The statement that corrects a row that is polled; `None` where nothing in the row is wrong.
 pub(super) fn correction(code: Code) -> Option<&'static str> {
-    let (_, text) = CORRECTIONS.iter().find(|(known, _)| *known == code)?;
-    Some(text.strip_suffix(OWN).unwrap_or(text))
+    corrected(code).map(|text| text.strip_suffix(OWN).unwrap_or(text))
 }
 
 /// The remedy of a code with the correction of the row.
 pub(super) fn with_correction(own: Option<String>, code: Code, from: RowSource) -> Option<String> {
-    let Some((_, text)) = CORRECTIONS.iter().find(|(known, _)| *known == code) else { return own };
+    let Some(text) = corrected(code) else { return own };
     match from {
         RowSource::Streamed => own,
         RowSource::Polled => Some(text.replace("{own}", &own.unwrap_or_default())),

@@ -1,6 +1,8 @@
 //! `setup` with `postgres.source = "polling"`: what it prints for `psql`, and what it refuses with
 //! what to type; and `explain --id` of a row.
 
+use std::time::Duration;
+
 use outbox_router::cli::Exit;
 
 use crate::{
@@ -75,6 +77,60 @@ async fn where_the_indexes_cannot_be_known_it_is_printed_what_to_type() {
     assert_eq!(down.exit, Exit::Done, "{down:?}");
     for line in ["-- create role \"router\" login;\n", "--   P001: "] {
         assert!(down.out.contains(line), "{line}: {down:?}");
+    }
+}
+
+/// A transaction that is open for longer than statements on tables wait for a lock: what was built
+/// of an index is not thrown away, and it is said for what the command waits.
+#[tokio::test]
+async fn an_index_waits_for_open_transactions_and_says_for_which() {
+    let server = Server::start();
+    server.sql(&format!("create role router login; {TABLE}"));
+    let _open = server.transaction("reports", "insert into outbox (id) values (1)");
+    let later = async {
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        server.end_transaction("reports");
+    };
+    let (made, ()) = tokio::join!(setup(&server, &["--apply"]), later);
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    let waits =
+        "the index outbox_router_pending_outbox waits for transactions that are open:\n  pid ";
+    for part in [waits, ", reports, database ", "index of public.outbox: finds pending rows"] {
+        assert!(made.out.contains(part), "{part}: {made:?}");
+    }
+    assert_eq!(server.sql(MADE), INDEXES);
+}
+
+/// Its indexes keep their names.
+#[tokio::test]
+async fn a_table_that_was_renamed_is_named_where_its_index_has_the_name() {
+    let server = Server::start();
+    server.sql(&format!("create role router login; {TABLE}"));
+    assert_eq!(setup(&server, &["--apply"]).await.exit, Exit::Done);
+    server.sql(&format!("alter table outbox rename to outbox_old; {TABLE}"));
+    let refused = setup(&server, &["--apply"]).await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    let expected = "error: P041: the index outbox_router_pending_outbox that public.outbox needs \
+                    exists, and is of public.outbox_old, which may have been renamed: alter index \
+                    \"public\".\"outbox_router_pending_outbox\" rename to NAME, and this command again";
+    assert!(refused.err.starts_with(expected), "{refused:?}");
+    server.sql(
+        "alter index outbox_router_pending_outbox rename to a; \
+         alter index outbox_router_waiting_outbox rename to b",
+    );
+    assert_eq!(setup(&server, &["--apply"]).await.exit, Exit::Done);
+}
+
+/// The server refuses to prepare a transaction with an announcement.
+#[tokio::test]
+async fn whoever_may_prepare_transactions_is_told_what_an_announcement_costs() {
+    for (settings, expected) in [("", false), ("max_prepared_transactions = 5", true)] {
+        let server = Server::with_settings(settings);
+        server.sql(&format!("create role router login; {TABLE}"));
+        let made = setup(&server, &["--apply", "--notify"]).await;
+        assert_eq!(made.exit, Exit::Done, "{made:?}");
+        let note = "note: max_prepared_transactions is 5, and a transaction with an announcement";
+        assert_eq!(made.out.contains(note), expected, "{made:?}");
     }
 }
 

@@ -248,6 +248,7 @@ mod tests {
         let statements = ["drop index concurrently \"public\".\"i\"", "create index i"];
         let work = IndexWork {
             purpose: "finds pending rows",
+            name: "outbox_router_pending_outbox".to_owned(),
             trouble: IndexTrouble::Invalid("\"public\".\"i\"".to_owned()),
             statements: statements.map(str::to_owned).into(),
         };

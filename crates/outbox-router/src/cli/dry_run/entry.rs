@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{form::Form, print_failure::would, shown_bytes},
-    codes::hint,
+    codes::hint_of_row,
+    config::SourceKind,
     owned_record::OwnedRecord,
 };
 
@@ -105,7 +106,8 @@ pub(super) fn write_refused(
     form: Form,
     out: Out<'_>,
 ) -> io::Result<()> {
-    let hint = hint(failure);
+    // A dry run reads the slot.
+    let hint = hint_of_row(failure, SourceKind::Stream);
     match form {
         Form::Text => {
             let at = commit_lsn.map(|lsn| format!(" at {lsn}")).unwrap_or_default();

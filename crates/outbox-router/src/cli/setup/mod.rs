@@ -19,6 +19,7 @@ mod for_switch;
 mod letter_topic;
 mod partitions;
 mod polled_before;
+mod polled_indexes;
 mod polling;
 mod polling_print;
 mod preflight;

@@ -11,7 +11,10 @@ use postgres_protocol::password::scram_sha_256;
 use relay::OutboxTable;
 use tokio_postgres::Client;
 
-use super::{dead_letters, role, router_schema, table::make_table, transaction::all_or_nothing};
+use super::{
+    dead_letters, polled_indexes::make_indexes, role, router_schema, table::make_table,
+    transaction::all_or_nothing,
+};
 use crate::{
     cli::{
         DeadLetterTables, Exit, NotifyTrigger, SetupArgs, TaskError, Terminal,
@@ -22,14 +25,11 @@ use crate::{
     config::{Config, RetentionMode},
     held::schema::Statement,
     polling::sql::{
-        IndexWork, MarkHow, TableConfig,
+        MarkHow, TableConfig,
         setup::{self as statements, Deletes},
     },
     postgres::{Password, quote_identifier},
 };
-
-/// Indexes of large tables take long, and nobody waits for them.
-const INDEX_TIMEOUTS: &str = "set lock_timeout = '5s'; set statement_timeout = 0";
 
 /// Makes everything that is missing.
 pub(super) async fn apply(
@@ -46,15 +46,9 @@ pub(super) async fn apply(
         let objects = Objects { args, config, access, tables: &configured, role: role.as_deref() };
         let make = async |made: &mut Vec<u8>| Box::pin(objects.make(client, made)).await;
         out.write_all(&all_or_nothing(client, make).await?)?;
-        client.batch_execute(INDEX_TIMEOUTS).await?;
         let tables = Tables::read(client, None, config).await?;
         for table in &tables.readable {
-            for IndexWork { purpose, statements, .. } in table.index_work() {
-                for statement in statements {
-                    client.batch_execute(&statement).await?;
-                }
-                writeln!(out, "index of {}: {purpose}", table.name())?;
-            }
+            Box::pin(make_indexes(client, table, access, out)).await?;
         }
         Ok(tables)
     })
@@ -102,9 +96,25 @@ impl Objects<'_> {
             for OutboxTable { name, .. } in tables.iter().map(|table| &table.outbox) {
                 writeln!(out, "table {name}: announces new rows")?;
             }
+            say_prepared(client, out).await?;
         }
         Ok(())
     }
+}
+
+/// A server that refuses NOTIFY in a transaction that is prepared would end that of a writer.
+async fn say_prepared(client: &Client, out: &mut Vec<u8>) -> Result<(), TaskError> {
+    let query = "select current_setting('max_prepared_transactions')::int4";
+    let most: i32 = client.query_one(query, &[]).await?.try_get(0)?;
+    if most > 0 {
+        writeln!(
+            out,
+            "note: max_prepared_transactions is {most}, and a transaction with an announcement \
+             cannot be prepared: where writers use PREPARE TRANSACTION (two-phase commit, XA), set \
+             polling.notify = false and drop the trigger: outbox-router doctor says how"
+        )?;
+    }
+    Ok(())
 }
 
 /// What `--dead-letters` means here, and what a row that is given up takes; lines for a person.

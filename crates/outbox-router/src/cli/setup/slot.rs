@@ -8,8 +8,8 @@ use tokio_postgres::{Client, error::SqlState};
 use super::TaskError;
 use crate::cli::{
     connect::{Access, failure, with_connection},
-    slot_waits::SlotWaits,
     sql,
+    transaction_waits::TransactionWaits,
 };
 
 /// How often it is looked at which transactions the slot waits for, and no more often than that.
@@ -94,7 +94,7 @@ pub(super) async fn create(
         let watched = with_connection(access, "setup", async |watcher| {
             let statement = sql::create_slot(name, version);
             let mut creating = pin!(creator.query_one(&statement, &[]));
-            let mut waits = SlotWaits::default();
+            let mut waits = TransactionWaits::of("the slot");
             loop {
                 tokio::select! {
                     biased;

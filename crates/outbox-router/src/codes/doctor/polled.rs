@@ -19,7 +19,8 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "no trigger announces the new rows of a polled table",
         meaning: "A new row waits for the next reading, polling.interval at most. With the trigger \
                   the router reads it at once.",
-        remedy: "`{setup} --notify`, unless polling.interval is fast enough",
+        remedy: "`{setup} --notify`, unless polling.interval is fast enough, or writers prepare \
+                 their transactions (PREPARE TRANSACTION, XA): the server refuses NOTIFY there",
         cases: &[],
     },
     Explanation {

@@ -13,7 +13,7 @@ use super::{
     filter::Filter,
     literals::literal,
     order::suffix,
-    setup::{PENDING_INDEX, WAITING_INDEX, index_name},
+    setup::{PENDING_INDEX, Partitions, WAITING_INDEX, index_name},
     table::PolledTable,
 };
 use crate::postgres::quote_identifier;
@@ -23,6 +23,8 @@ use crate::postgres::quote_identifier;
 pub struct IndexWork {
     /// What it is for, in a few words.
     pub purpose: &'static str,
+    /// Its name, without that of its schema.
+    pub name: String,
     /// What is wrong with it.
     pub trouble: IndexTrouble,
     /// What makes it right. They are run one by one, outside of a transaction: it is built while
@@ -55,13 +57,18 @@ impl PolledTable {
         trouble(&self.facts, &pending(self), &self.name).is_none()
     }
 
+    /// Whether its indexes are made and dropped while writers wait.
+    pub fn partitions(&self) -> Partitions {
+        if self.facts.is("partitioned") { Partitions::Some } else { Partitions::None }
+    }
+
     /// The indexes that are not as they should be.
     pub fn index_work(&self) -> Vec<IndexWork> {
         let indexes = [Some(pending(self)), waiting(self)];
         let work = indexes.into_iter().flatten().filter_map(|index| {
             let trouble = trouble(&self.facts, &index, &self.name)?;
             let statements = statements(self, &index, &trouble);
-            Some(IndexWork { purpose: index.purpose, trouble, statements })
+            Some(IndexWork { purpose: index.purpose, name: index.name, trouble, statements })
         });
         work.collect()
     }
@@ -107,7 +114,10 @@ fn trouble(facts: &Facts, index: &Index, table: &TableName) -> Option<IndexTroub
 }
 
 fn statements(table: &PolledTable, index: &Index, trouble: &IndexTrouble) -> Vec<String> {
-    let concurrently = if table.facts.is("partitioned") { "" } else { " concurrently" };
+    let concurrently = match table.partitions() {
+        Partitions::None => " concurrently",
+        Partitions::Some => "",
+    };
     let Index { name, definition, .. } = index;
     let drop = match trouble {
         IndexTrouble::Missing => None,

@@ -1,5 +1,6 @@
-//! Creating a slot waits until every transaction that is open in the cluster has ended, without a
-//! limit and without a message. So another connection reports which transactions it waits for.
+//! Creating a slot waits until every transaction that is open in the cluster has ended, and
+//! creating an index concurrently until those of its database have: without a limit, and without a
+//! message. So another connection reports which transactions it waits for.
 
 use std::{collections::BTreeSet, io, time::Duration};
 
@@ -9,9 +10,9 @@ use tokio_postgres::{Client, Row};
 use super::{TaskError, sql};
 use crate::wording;
 
-/// The statements that would end what the slot waits for, of all that was reported.
-#[derive(Default)]
-pub(super) struct SlotWaits {
+/// The statements that would end what something waits for, of all that was reported.
+pub(super) struct TransactionWaits {
+    what: String,
     remedies: BTreeSet<String>,
 }
 
@@ -29,7 +30,12 @@ const BLOCKERS: &str = "\
       null, p.gid from pg_prepared_xacts p \
     order by 4 desc nulls last";
 
-impl SlotWaits {
+impl TransactionWaits {
+    /// Of `what`, such as "the slot".
+    pub(super) fn of(what: impl Into<String>) -> Self {
+        Self { what: what.into(), remedies: BTreeSet::new() }
+    }
+
     /// Reports the transactions that the backend `pid` waits for, each once.
     ///
     /// # Errors
@@ -44,7 +50,7 @@ impl SlotWaits {
             let (who, remedy) = blocker(&row)?;
             if !self.remedies.contains(&remedy) {
                 if self.remedies.is_empty() {
-                    writeln!(out, "the slot waits for transactions that are open:")?;
+                    writeln!(out, "{} waits for transactions that are open:", self.what)?;
                 }
                 writeln!(out, "  {who}")?;
                 out.flush()?;
@@ -104,8 +110,9 @@ mod tests {
 
     #[test]
     fn the_hint_ends_what_was_seen_and_is_never_empty() {
-        let mut waits = SlotWaits::default();
-        let of = |waits: &SlotWaits| hint(&waits.failure("s", Duration::from_secs(1))).unwrap();
+        let mut waits = TransactionWaits::of("the slot");
+        let of =
+            |waits: &TransactionWaits| hint(&waits.failure("s", Duration::from_secs(1))).unwrap();
         assert!(of(&waits).starts_with("end them (select pg_terminate_backend(PID)) and "));
         waits.remedies.insert("select pg_terminate_backend(7)".to_owned());
         waits.remedies.insert("rollback prepared 'x'".to_owned());
