@@ -26,6 +26,8 @@ pub(super) struct Lease {
     asked_at: Option<Moment>,
     /// When to ask again.
     ask_at: Moment,
+    /// Since the last request failed, nothing is asked before this.
+    not_before: Moment,
     /// The request that was answered last.
     as_of: RequestNumber,
     /// Whether the server has answered at all.
@@ -63,6 +65,7 @@ impl Lease {
             granted_at: None,
             asked_at: None,
             ask_at: Moment::default(),
+            not_before: Moment::default(),
             as_of: RequestNumber::default(),
             answered: Answered::Never,
             known: Known::Never,
@@ -72,7 +75,7 @@ impl Lease {
     /// The request that is due, if one is.
     pub(super) fn request(&mut self, busy: Busy, at: Moment) -> Option<LeaseRequest> {
         let is_due = self.ask_at <= at || (busy == Busy::No && self.is_excess());
-        if self.asked_at.is_some() || !is_due {
+        if self.asked_at.is_some() || !is_due || at < self.not_before {
             return None;
         }
         self.asked_at = Some(at);
@@ -113,6 +116,7 @@ impl Lease {
     pub(super) fn failed(&mut self, at: Moment) {
         self.asked_at = None;
         self.ask_at = at + self.again_after();
+        self.not_before = self.ask_at;
     }
 
     /// The server has said that another worker has shards of a table which this request granted:
@@ -287,6 +291,18 @@ mod tests {
         lease.answer(all(2));
         let request = lease.request(Busy::Yes, at(8));
         assert_eq!(request, Some(LeaseRequest::Hold { wanted: vec![64] }));
+    }
+
+    #[test]
+    fn shards_to_give_back_are_no_reason_to_ask_a_server_that_is_away_at_once() {
+        let mut lease = held();
+        assert!(lease.request(Busy::No, at(4)).is_some());
+        lease.answer(all(2));
+        assert!(lease.request(Busy::No, at(4)).is_some(), "half is to be given back");
+        lease.failed(at(4));
+        assert_eq!(lease.request(Busy::No, at(4)), None);
+        assert_eq!(lease.ask_at(), Some(at(5)));
+        assert!(lease.request(Busy::No, at(5)).is_some());
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(super) fn encode(view: &View<'_>) -> String {
 fn of_worker(page: &mut Page, report: &PollerReport) {
     page.gauge(
         "outbox_polling_workers",
-        "Workers that share the polled tables, this one included, as the last lease says.",
+        "Workers of the polled table that has the most, this one included, as the last lease says.",
         u64::from(report.workers),
     );
     page.family(

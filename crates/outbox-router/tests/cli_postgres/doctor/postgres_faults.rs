@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outbox_router::polling::sql::setup::lease_statements;
 use testbed::router::{RouterConfig, RouterProcess};
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
 /// What is planted here.
 pub(super) const CODES: &[&str] = &[
     "D002", "D003", "D004", "D010", "D011", "D013", "D016", "D017", "D018", "D020", "D021", "D045",
-    "P003", "P004", "P005", "P010", "P014", "P020", "P021", "P022", "P023", "P024", "P030",
+    "P003", "P004", "P005", "P010", "P014", "P020", "P021", "P022", "P023", "P024", "P030", "P043",
 ];
 
 /// One test, because the servers take longer to start than all faults to plant.
@@ -117,6 +118,18 @@ async fn publications(pair: &Pair) {
         database.sql(fault);
         database.expect(code, &[]).await;
     }
+    let polled = pair.database("pub_polled").await;
+    for statement in lease_statements(Some("router")) {
+        polled.sql(&statement.sql);
+    }
+    polled.sql(
+        "insert into outbox_router.lease (relation, shard, holder, expires_at) \
+         values ('outbox'::regclass, 0, gen_random_uuid(), now() - interval '1 s')",
+    );
+    pair.ledger.expect_nothing("a lease that has ended", &polled.doctor(&[]).await);
+    polled.sql("update outbox_router.lease set expires_at = now() + interval '1 h'");
+    polled.expect("P043", &[]).await;
+    drop(polled);
     let all = pair.empty_database("pub_all");
     all.sql("create publication outbox_router for all tables with (publish = 'insert')");
     drop(all);
