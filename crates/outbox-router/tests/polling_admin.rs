@@ -123,8 +123,10 @@ async fn the_document_says_what_is_pending_and_who_holds_what() {
     assert_eq!((&status["source"], &status["schema"]), (&json!("polling"), &json!(1)));
     assert_eq!((&status["state"], &status["name"]), (&json!("polling"), &json!("shop")));
     assert_eq!(status["verdict"]["word"], "ok");
-    let sentence = "rows flow; 1 row waits for another attempt; 2 rows are given up";
-    assert_eq!(status["verdict"]["sentence"], sentence);
+    let sentence = status["verdict"]["sentence"].as_str().unwrap();
+    let begins = "rows flow; 1 row waits for another attempt; 2 rows are given up; 3 rows are not due \
+                  yet, the first is in ";
+    assert!(sentence.starts_with(begins), "{sentence}");
     assert_eq!(status["pending"]["rows"], 25);
     assert_eq!(status["pending"]["is_at_least"], false);
     let table = &status["tables"][0];
