@@ -219,7 +219,7 @@ impl PolledTable {
     }
 
     /// Reads the identities of the pending rows that the stream has delivered, through a cursor.
-    /// `offset 0` is there for the same reason as in [`Self::is_switched`].
+    /// `offset 0` is there for the same reason as in `is_switched`.
     pub fn declare_delivered(&self) -> String {
         let columns = self.identity.iter();
         let columns = columns.map(|column| format!("t.{}::text", quote_identifier(&column.name)));
