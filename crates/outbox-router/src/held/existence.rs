@@ -1,6 +1,9 @@
-//! Whether a table of the schema outbox_router exists.
+//! Whether tables of the schema outbox_router exist, and may be read.
 
+use relay::Failure;
 use tokio_postgres::Client;
+
+use crate::postgres::{TextQuery, one_row, quote_literal};
 
 /// `to_regclass` would be refused to a role that may not use the schema.
 const EXISTS: &str = "\
@@ -14,4 +17,22 @@ const EXISTS: &str = "\
 /// The connection breaks.
 pub(crate) async fn exists(client: &Client, table: &str) -> Result<bool, tokio_postgres::Error> {
     client.query_one(EXISTS, &[&table]).await?.try_get(0)
+}
+
+/// Whether two tables are there, and this role may read both.
+///
+/// # Errors
+/// The connection broke.
+pub(crate) async fn are_readable(
+    sql: &mut impl TextQuery,
+    what: &'static str,
+    tables: [&str; 2],
+) -> Result<bool, Failure> {
+    let [one, other] = tables.map(quote_literal);
+    let statement = format!(
+        "select count(*) = 2 from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+         where n.nspname = 'outbox_router' and c.relname in ({one}, {other}) \
+           and has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select')"
+    );
+    one_row(sql, what, &statement).await?.boolean()
 }

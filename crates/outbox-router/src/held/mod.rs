@@ -21,7 +21,7 @@ mod stream;
 mod values;
 mod version;
 
-pub(crate) use existence::exists;
+pub(crate) use existence::{are_readable, exists};
 pub use pipeline::Pipeline;
 pub(crate) use reading::{is_table_readable, read_table};
 pub use store::{HeldStore, Keep};

@@ -7,7 +7,7 @@ use relay::{
 
 use tokio_postgres::Client;
 
-use super::{failure::unsuitable, pipeline::Pipeline};
+use super::{existence::are_readable, failure::unsuitable, pipeline::Pipeline};
 use crate::postgres::{TextQuery, one_row, quote_literal};
 
 /// Whether the table exists and this role may read it. No error: a role that may not read it is
@@ -21,12 +21,6 @@ pub(crate) async fn is_table_readable(client: &Client) -> Result<bool, tokio_pos
     Ok(readable.map(|row| row.try_get(0)).transpose()?.unwrap_or(false))
 }
 
-/// `to_regclass` would be refused to a role that may not use the schema.
-const IS_READABLE: &str = "\
-    select count(*) = 2 from pg_class c join pg_namespace n on n.oid = c.relnamespace \
-    where n.nspname = 'outbox_router' and c.relname in ('held', 'held_version') \
-      and has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select')";
-
 /// Reads the table; `None` where there is none, or this role may not read it.
 ///
 /// # Errors
@@ -36,7 +30,7 @@ pub(crate) async fn read_table(
     pipeline: &Pipeline,
 ) -> Result<Option<TableReading>, Failure> {
     let what = "outbox_router.held";
-    if !one_row(sql, what, IS_READABLE).await?.boolean()? {
+    if !are_readable(sql, what, ["held", "held_version"]).await? {
         return Ok(None);
     }
     let mut row = one_row(sql, what, &statement(pipeline)).await?;

@@ -106,8 +106,7 @@ impl FetchText {
         match &request.passed_over {
             PassedOver::Keys(keys) if !keys.is_empty() => {
                 let keys = keys.iter().map(RowKey::as_deref).map(never_null);
-                let keys: Vec<String> = keys.map(|key| format!("({})", literal(&key))).collect();
-                write!(sql, " and {key} not in (values {})", keys.join(", ")).unwrap_or_default();
+                sql.push_str(&without_keys(key, keys));
             }
             PassedOver::Rows(rows) if !rows.is_empty() => {
                 let Identity { types, names, same_row } = identity;
@@ -121,13 +120,17 @@ impl FetchText {
             PassedOver::Keys(_) | PassedOver::Rows(_) => {}
         }
         if !blocked.is_empty() {
-            let keys: Vec<String> =
-                blocked.iter().map(|key| format!("({})", literal(&key.0))).collect();
-            write!(sql, " and {key} not in (values {})", keys.join(", ")).unwrap_or_default();
+            sql.push_str(&without_keys(key, blocked.iter().map(|key| &key.0)));
         }
         write!(sql, "{order}{}{tail}", request.limit).unwrap_or_default();
         sql
     }
+}
+
+/// That the key of a row, `key`, is none of these.
+fn without_keys(key: &str, keys: impl Iterator<Item = impl AsRef<str>>) -> String {
+    let keys: Vec<String> = keys.map(|key| format!("({})", literal(key.as_ref()))).collect();
+    format!(" and {key} not in (values {})", keys.join(", "))
 }
 
 /// The columns of the row, then its key, its attempts, its time.

@@ -3,14 +3,7 @@
 
 use relay::{Case, Failure, Name, TableName, source::Catalog};
 
-use crate::postgres::{TextQuery, one_row};
-
-/// What is read is of no pipeline that never polled; and a role that was made for the stream alone
-/// may read none of it. `to_regclass` would be refused to a role that may not use the schema.
-const IS_READABLE: &str = "\
-    select count(*) = 2 from pg_class c join pg_namespace n on n.oid = c.relnamespace \
-    where n.nspname = 'outbox_router' and c.relname in ('lease', 'worker') \
-      and has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select')";
+use crate::{held::are_readable, postgres::TextQuery};
 
 /// Looks for workers whose leases of these tables have not ended: a failure for each table that has
 /// some. What was left by workers that are gone counts for nothing. Where there are no leases, or
@@ -26,7 +19,9 @@ pub(crate) async fn still_polled(
     let what = "outbox_router.lease";
     let oids: Vec<String> =
         catalog.outbox_tables(outboxes).iter().map(ToString::to_string).collect();
-    if oids.is_empty() || !one_row(sql, what, IS_READABLE).await?.boolean()? {
+    // A pipeline that never polled has none, and a role that was made for the stream alone may read
+    // none.
+    if oids.is_empty() || !are_readable(sql, what, ["lease", "worker"]).await? {
         return Ok(Vec::new());
     }
     let mut polled = Vec::new();
