@@ -42,6 +42,7 @@ mod republish;
 pub mod retention;
 mod service;
 pub mod shell;
+mod shell_word;
 pub mod status;
 pub mod tap;
 pub mod telemetry;

@@ -184,15 +184,23 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "add what the message names, or name the column in outbox.mark or outbox.columns \
                  (docs/polling.md has the columns); then `{setup}`, since the index of pending rows \
                  is made for the marks that there were (D050)",
-        cases: &[case_remedy(
-            Case::ReadingSlow,
-            "pending rows are read too slowly: a lease would be over before they are sent",
-            "`outbox-router doctor` says whether the index of pending rows is missing or was made \
-             for other marks (D050): `{setup}` makes it; if outbox.where compares a column whose \
-             type that index leaves out, rows that are no events are read each time: make it a \
-             text, a uuid or a number, or delete such rows; where rows are large, lower \
-             polling.batch; otherwise lengthen polling.lease. It is read again every 10 s",
-        )],
+        cases: &[
+            case_remedy(
+                Case::ReadingSlow,
+                "pending rows are read too slowly: a lease would be over before they are sent",
+                "`outbox-router doctor` says whether the index of pending rows is missing or was \
+                 made for other marks (D050): `{setup}` makes it; if outbox.where compares a column \
+                 whose type that index leaves out, rows that are no events are read each time: make \
+                 it a text, a uuid or a number, or delete such rows; where rows are large, lower \
+                 polling.batch; otherwise lengthen polling.lease. It is read again every 10 s",
+            ),
+            case_remedy(
+                Case::IndexNameTaken,
+                "an index that a polled table needs has the name of another one",
+                "a table that is renamed keeps the names of its indexes: rename or drop the index \
+                 that the message names (`alter index NAME rename to OTHER`), then `{setup}`",
+            ),
+        ],
     },
     Explanation {
         code: Code::LeaseTable.as_str(),

@@ -20,6 +20,7 @@ pub mod errors;
 mod failure;
 pub mod frames;
 mod link;
+mod object_name;
 mod options;
 pub mod quote;
 pub mod replication;
@@ -47,6 +48,7 @@ pub use failure::{
     stream_failure,
 };
 pub use link::Fill;
+pub(crate) use object_name::object_name;
 pub use options::{ClientEncoding, Options, WAL_SENDER_TIMEOUT};
 pub use quote::{quote_identifier, quote_literal, quote_table};
 pub use replication::{CreatedSlot, Failover, IdentifySystem, ReplicationConnection, Row};

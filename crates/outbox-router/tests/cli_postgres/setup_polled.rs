@@ -110,9 +110,10 @@ async fn a_table_that_was_renamed_is_named_where_its_index_has_the_name() {
     server.sql(&format!("alter table outbox rename to outbox_old; {TABLE}"));
     let refused = setup(&server, &["--apply"]).await;
     assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
-    let expected = "error: P041: the index outbox_router_pending_outbox that public.outbox needs \
-                    exists, and is of public.outbox_old, which may have been renamed: alter index \
-                    \"public\".\"outbox_router_pending_outbox\" rename to NAME, and this command again";
+    let expected = "error: P041: the index \"public\".\"outbox_router_pending_outbox\" that \
+                    public.outbox needs exists, and is of public.outbox_old\n  hint: a table that \
+                    is renamed keeps the names of its indexes: rename or drop the index that the \
+                    message names (alter index NAME rename to OTHER), then outbox-router setup ";
     assert!(refused.err.starts_with(expected), "{refused:?}");
     server.sql(
         "alter index outbox_router_pending_outbox rename to a; \

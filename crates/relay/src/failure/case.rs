@@ -125,6 +125,8 @@ cases! {
     SwitchWithoutSlot = "switch_without_slot" of Switched,
     /// Reading pending rows takes longer than what was read counts.
     ReadingSlow = "reading_slow" of Polling,
+    /// An index that a polled table needs has the name of another one.
+    IndexNameTaken = "index_name_taken" of Polling,
     /// Another database cluster.
     OtherCluster = "other_cluster" of HistoryChanged,
 

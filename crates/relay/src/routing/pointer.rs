@@ -109,8 +109,8 @@ impl<'de> Visitor<'de> for Step<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut found = None;
-        while let Some(JsonText(name)) = map.next_key()? {
-            if name == self.0 {
+        while let Some(MemberName(name)) = map.next_key()? {
+            if *name == *self.0.as_bytes() {
                 found = Some(map.next_value()?);
             } else {
                 map.next_value::<IgnoredAny>()?;
@@ -134,6 +134,11 @@ impl<'de> Visitor<'de> for Step<'_> {
         Ok(found)
     }
 }
+
+/// The name of a member, as bytes: half of a surrogate pair is no text. Such a name equals no token,
+/// and concerns no other member.
+#[derive(serde::Deserialize)]
+struct MemberName<'a>(#[serde(borrow)] Cow<'a, [u8]>);
 
 #[cfg(test)]
 mod tests {
@@ -168,6 +173,15 @@ mod tests {
     #[test]
     fn the_last_of_repeated_members_counts() {
         assert_eq!(found("/a", r#"{"a": 1, "a": 2}"#).as_deref(), Some("2"));
+    }
+
+    #[test]
+    fn half_of_a_surrogate_pair_beside_the_value_changes_nothing() {
+        for other in [r#""\ud83d": 1"#, r#""b": "\ud83d""#, r#""b": {"\udc00": "\ud83d"}"#] {
+            let json = format!(r#"{{{other}, "a": {{{other}, "c": 2}}}}"#);
+            assert_eq!(found("/a/c", &json).as_deref(), Some("2"), "{json}");
+        }
+        assert_eq!(found("/\u{1f600}", r#"{"\ud83d\ude00": 3}"#).as_deref(), Some("3"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{io, pin::pin, time::Duration};
 
-use relay::{Code, Failure, Name};
+use relay::{Case, Failure, Name};
 use tokio::time::sleep;
 use tokio_postgres::Client;
 
@@ -81,10 +81,10 @@ async fn refuse_taken_name(
     let Some(row) = client.query_opt(query, &[name, &schema]).await? else { return Ok(()) };
     let of: String = row.try_get(0)?;
     let what = format!(
-        "the index {name} that {} needs exists, and is of {of}, which may have been renamed: alter \
-         index {schema}.{} rename to NAME, and this command again",
+        "the index {schema}.{} that {} needs exists, and is of {of}",
+        quote_identifier(name),
         table.name(),
-        quote_identifier(name)
     );
-    Err(Failure::new(Code::Polling, what).naming(Name::Table, table.name()).into())
+    let failure = Failure::of(Case::IndexNameTaken, what);
+    Err(failure.naming(Name::Table, table.name()).into())
 }

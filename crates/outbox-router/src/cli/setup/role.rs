@@ -11,6 +11,7 @@ use super::TaskError;
 use crate::{
     cli::{hoster::Hoster, sql},
     postgres::Password,
+    shell_word::shell_word,
 };
 
 /// The hoster whose own roles the server has.
@@ -53,15 +54,6 @@ pub(super) enum RolePresence {
 pub(super) async fn presence(client: &Client, role: &str) -> Result<RolePresence, TaskError> {
     let found = client.query_opt("select from pg_roles where rolname = $1", &[&role]).await?;
     Ok(if found.is_some() { RolePresence::There } else { RolePresence::Missing })
-}
-
-/// A name as a shell takes it.
-fn shell_word(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.@".contains(c);
-    if name.chars().all(is_plain) {
-        return name.to_owned();
-    }
-    format!("'{}'", name.replace('\'', "'\\''"))
 }
 
 /// What a role is given, in words.

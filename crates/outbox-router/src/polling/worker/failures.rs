@@ -6,7 +6,7 @@ use relay::{
     polling::{FailedRow, RowId, RowOutcome},
 };
 
-use crate::wording::count;
+use crate::{shell_word::is_plain, wording::count};
 
 /// So many lines of one batch; the others are counted.
 const LINES_MAX: usize = 20;
@@ -57,9 +57,7 @@ fn shown(id: &RowId) -> String {
 /// What shows the row. A shell reads some ids as something else than one word, and an id comes from
 /// whoever writes rows: such a row is to be found in the list.
 fn show_command(id: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+,".contains(c);
-    let begins_plainly = id.starts_with(|c: char| c.is_ascii_alphanumeric());
-    if begins_plainly && id.chars().all(is_plain) {
+    if is_plain(id) {
         format!("outbox-router dead-letters show --id {id}")
     } else {
         "outbox-router dead-letters list".to_owned()

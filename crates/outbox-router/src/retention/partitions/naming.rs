@@ -1,26 +1,13 @@
 //! The names of partitions.
 
-use sha2::{Digest as _, Sha256};
-
 use super::moment::{Range, compact};
+use crate::postgres::object_name;
 
-/// PostgreSQL cuts longer names off (`NAMEDATALEN`).
-const NAME_BYTES_MAX: usize = 63;
-
-/// The name of a partition of this table: `outbox_p20260131`. A long name of the table is cut off,
-/// and then a digest of it tells tables apart. `number` is 0, or greater where the name is taken.
+/// The name of a partition of this table: `outbox_p20260131`. `number` is 0, or greater where the
+/// name is taken.
 pub(crate) fn partition_name(table: &str, range: Range, number: u32) -> String {
     let again = if number == 0 { String::new() } else { format!("_{number}") };
-    let end = format!("_p{}{again}", compact(range.from));
-    if table.len() + end.len() <= NAME_BYTES_MAX {
-        return format!("{table}{end}");
-    }
-    let digest = Sha256::digest(table.as_bytes());
-    let digest: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    let room = NAME_BYTES_MAX.saturating_sub(end.len() + 1 + digest.len());
-    let whole = (0..=room.min(table.len())).rev().find(|&at| table.is_char_boundary(at));
-    let (beginning, _) = table.split_at(whole.unwrap_or(0));
-    format!("{beginning}_{digest}{end}")
+    object_name(table, &format!("_p{}{again}", compact(range.from)))
 }
 
 #[cfg(test)]
@@ -47,7 +34,7 @@ mod tests {
             .map(|(last, number)| partition_name(&format!("{long}{last}"), NEW_YEAR, number))
             .collect();
         for (at, name) in names.iter().enumerate() {
-            assert!(name.len() <= NAME_BYTES_MAX, "{name}");
+            assert!(name.len() <= 63, "{name}");
             assert!(!names[..at].contains(name), "{name}");
         }
     }

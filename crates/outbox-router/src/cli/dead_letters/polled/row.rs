@@ -8,6 +8,7 @@ use crate::{
     config::{Config, table_name},
     polling::sql::{Stuck, StuckRow},
     postgres::quote_table,
+    shell_word::shell_word,
 };
 
 /// How many bytes of a key, an id or an error are shown to people in one line.
@@ -109,16 +110,6 @@ pub(super) fn typed(table: &TableName) -> String {
     let plain = table.to_string();
     let is_read_so = table_name(&plain).is_ok_and(|read| read == *table);
     shell_word(&if is_read_so { plain } else { quote_table(table) })
-}
-
-/// In quotes where a shell needs them.
-fn shell_word(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+,".contains(c);
-    let begins = text.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
-    if begins && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]
