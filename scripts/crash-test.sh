@@ -52,10 +52,11 @@ export OUTBOX_ROUTER_BIN="$target/crash-test/outbox-router"
 export OUTBOX_PG_VERSION="$version"
 if [ "$switch" = yes ]; then
     # Each has its own servers, and waits for leases most of the time.
-    cargo test --locked --package e2e -- \
+    cargo test --locked --workspace --test e2e -- \
         --ignored polling::switch::kills --test-threads 5 --show-output
 fi
 if [ "$run" = yes ]; then
-    cargo build --locked --package crash-test
+    # With the tests, whose dependencies are compiled already.
+    cargo build --locked --workspace --tests --bin crash-test
     exec "$target/debug/crash-test" "$@"
 fi

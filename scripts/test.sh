@@ -39,7 +39,12 @@ esac
 # that.
 export RUST_BACKTRACE=0
 
-step() { printf '\n== %s\n' "$*"; }
+step() { printf '\n== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
+
+# Cargo compiles the dependencies anew for each set of features, and that set follows from the
+# packages that are selected. So all tests are of one selection, the workspace; the router alone is
+# built by itself, because the others' features are no part of the product.
+e2e() { cargo test --workspace --test e2e --locked -- "$@"; }
 
 # With debug assertions and overflow checks, because the end-to-end scenarios reach rare states.
 build_router() {
@@ -84,7 +89,7 @@ for part in "${parts[@]}"; do
             # Every bug is planted within two weeks.
             scripts/mutants.sh --sample 8
             step "kills at every failpoint, and held responses"
-            cargo test --locked --package outbox-router --features failpoints --lib failpoint
+            cargo test --workspace --locked --features outbox-router/failpoints --lib failpoint
             scripts/crash-test.sh --per-failpoint 1 --hold 2 --postgres 18
             ;;
         debezium)
@@ -98,11 +103,9 @@ for part in "${parts[@]}"; do
                 cargo run --locked --package differential -- random
                 step "a slot from the real Debezium and back"
                 # One at a time: two cores do not carry two loads of 1,000 events a second.
-                OUTBOX_PG_VERSION=18 cargo test --package e2e --locked -- \
-                    --ignored take_over --test-threads 1 --show-output
+                OUTBOX_PG_VERSION=18 e2e --ignored take_over --test-threads 1 --show-output
                 step "compare on a million events, with each difference planted"
-                OUTBOX_COMPARE_EVENTS=1000000 OUTBOX_PG_VERSION=18 cargo test --package e2e \
-                    --locked -- compare::planted
+                OUTBOX_COMPARE_EVENTS=1000000 OUTBOX_PG_VERSION=18 e2e compare::planted
             fi
             ;;
         e2e)
@@ -111,13 +114,12 @@ for part in "${parts[@]}"; do
             for version in "${versions[@]}"; do
                 step "end to end on PostgreSQL $version"
                 # Five at a time: each scenario has its own servers and waits most of the time.
-                OUTBOX_PG_VERSION="$version" cargo test --package e2e --locked -- \
-                    "${skipped[@]}" --test-threads 5
+                OUTBOX_PG_VERSION="$version" e2e "${skipped[@]}" --test-threads 5
                 skipped+=("${of_one_version[@]/#/--skip=}")
             done
             # Twelve clusters at once, so nothing beside them. The rules know no versions.
             step "alerts of a real Prometheus, on PostgreSQL $version"
-            OUTBOX_PG_VERSION="$version" cargo test --package e2e --locked -- alerts::
+            OUTBOX_PG_VERSION="$version" e2e alerts::
             ;;
     esac
 done
