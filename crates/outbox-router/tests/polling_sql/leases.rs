@@ -256,3 +256,25 @@ async fn a_table_that_is_handed_over_takes_no_other_one_with_it() {
     fixture.run("update outbox_router.switch set state = 'stream'").await;
     assert_eq!(both.answer(&hold(vec![0, 0])).await.unwrap_err().code, Code::Switched);
 }
+
+/// As after a `switch stream` of one table alone, while another one is switched.
+#[tokio::test]
+async fn a_table_that_is_handed_over_is_given_back_beside_one_that_is_streamed() {
+    let (fixture, mut both) = two_tables().await;
+    both.answer(&hold(vec![64, 64])).await.unwrap();
+    let close = "insert into outbox_router.switch (relation, state, holder, \"by\") \
+                 values ('public.outbox'::regclass, 'closing', gen_random_uuid(), 'ann')";
+    fixture.run(close).await;
+    both.answer(&hold(vec![0, 64])).await.unwrap();
+    fixture.run("update outbox_router.switch set state = 'stream'").await;
+    fixture.run(&close.replace("public.outbox", "public.other")).await;
+    let told = |leases: &Leases| -> Vec<_> {
+        leases.tables.iter().map(|table| (table.held.len(), table.share)).collect()
+    };
+    let busy = both.answer(&hold(vec![0, 64])).await.unwrap();
+    assert_eq!(told(&busy), [(0, Share::None), (64, Share::None)], "it learns of the other one");
+    let idle = both.answer(&hold(vec![0, 0])).await.unwrap();
+    assert_eq!(told(&idle), [(0, Share::None), (0, Share::None)]);
+    fixture.run("update outbox_router.switch set state = 'stream'").await;
+    assert_eq!(both.answer(&hold(vec![0, 0])).await.unwrap_err().code, Code::Switched);
+}

@@ -60,7 +60,7 @@ impl<C: Connect> LeaseTable<C> {
     ///
     /// # Errors
     /// The tables are missing, or may not be used (P042); every polled table was handed to the
-    /// stream (P043); the connection fails.
+    /// stream, and this worker has nothing to give back (P043); the connection fails.
     pub async fn answer(&mut self, request: &LeaseRequest) -> Result<Leases, Failure> {
         self.worker.requests = self.worker.requests.next();
         let mut session = self.connection.take().await?;
@@ -82,7 +82,7 @@ async fn answer(
 ) -> Result<Leases, Failure> {
     let oids = oids(client, tables).await?;
     let mut of_tables = Vec::with_capacity(tables.len());
-    let mut handed = None;
+    let mut handed = Vec::new();
     for (place, table) in tables.iter().enumerate() {
         let granted = match (request, oids.get(table)) {
             (LeaseRequest::Hold { wanted }, Some(oid)) => {
@@ -99,14 +99,16 @@ async fn answer(
         of_tables.push(match granted {
             Granted::Of(leases) => leases,
             Granted::Handed(leases, failure) => {
-                handed = Some(failure);
+                handed.push(failure);
                 leases
             }
         });
     }
-    match handed {
-        // The others are polled on: the survey says of each which it is (`holders`).
-        Some(failure) if of_tables.iter().all(|table| table.share == Share::None) => Err(failure),
+    // Others are polled on, or wait until this worker has given them back, which it does by an
+    // answer alone: the survey says of each which it is (`holders`).
+    let is_all = handed.len() == tables.len() && of_tables.iter().all(|it| it.held.is_empty());
+    match handed.pop() {
+        Some(failure) if is_all => Err(failure),
         Some(_) | None => Ok(Leases { tables: of_tables, request: worker.requests }),
     }
 }
