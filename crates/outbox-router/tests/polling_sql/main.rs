@@ -26,5 +26,6 @@ mod memory;
 mod named;
 mod pooler;
 mod presets;
+mod removals;
 mod surveys;
 mod switches;

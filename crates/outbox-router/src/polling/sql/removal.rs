@@ -154,11 +154,15 @@ impl Statements {
     fn abandoned(table: &PolledTable, rules: &RemovalRules, condition: &str) -> Self {
         let written = format!("to_timestamp({} / 1000000.0)", table.written_at);
         let of = |name: &String| format!("t.{}::timestamptz", quote_identifier(name));
-        let at = match (&table.marks.abandoned_at, &table.marks.available_at) {
-            (Some(at), _) => format!("coalesce({}, {written})", of(at)),
+        let tried = match &table.marks.available_at {
             // It was tried last about then.
-            (None, Some(at)) => format!("greatest({}, {written})", of(at)),
-            (None, None) => written,
+            Some(at) => format!("greatest({}, {written})", of(at)),
+            None => written,
+        };
+        let at = match &table.marks.abandoned_at {
+            // Others may give a row up by its word alone.
+            Some(at) => format!("coalesce({}, {tried})", of(at)),
+            None => tried,
         };
         let all = format!("{condition} and {at} < now() - {}", interval(rules.abandoned_keep));
         Self::of(table, rules, &all, "", Ways::Any)
