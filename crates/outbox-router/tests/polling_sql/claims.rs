@@ -2,8 +2,14 @@
 
 use std::time::Duration;
 
-use outbox_router::polling::sql::{Stuck, StuckFilter, requeue, stuck};
-use relay::polling::{Claimed, RowOutcome, SettleRequest, WaitsKept};
+use outbox_router::polling::sql::{
+    MarkConfig, MarkHow, Stuck, StuckFilter, drop_rows, requeue, setup::Deletes, stuck,
+};
+use relay::{
+    Case, Failure,
+    polling::{Claimed, RowId, RowOutcome, SettleRequest, WaitsKept},
+};
+use testbed::postgres::DatabaseSession;
 
 use crate::fixture::{Fixture, TABLE, Worker, default_table, failed, ids, keys, nothing, polling};
 
@@ -267,6 +273,56 @@ async fn a_row_that_is_given_up_by_its_time_alone_is_not_forgotten() {
     let found: Vec<_> = found.unwrap().unwrap().into_iter().map(|row| row.identity).collect();
     assert_eq!(requeue(&session, table, &found).await.unwrap(), 1);
     assert_eq!(ids(&worker.fetch(10).await.rows), ["1", "3"]);
+}
+
+fn refused(done: Result<u64, Failure>) -> String {
+    let failure = done.unwrap_err();
+    assert_eq!(failure.case, Some(Case::PermissionDenied), "{failure}");
+    failure.message
+}
+
+#[tokio::test]
+async fn what_the_role_may_not_write_keeps_no_row_given_up_unless_it_says_that_it_is() {
+    let more = format!("{STATES}, abandoned_at timestamptz");
+    let fixture = Fixture::new(&default_table(&more)).await;
+    insert(&fixture, &["a", "b"]).await;
+    fixture
+        .run(
+            "revoke update on outbox from router; \
+             grant update (status, published_at, processing_at, attempts) on outbox to router; \
+             update outbox set status = 'ABANDONED', attempts = 5; \
+             update outbox set abandoned_at = now() where id = 2",
+        )
+        .await;
+    let worker = fixture.worker(polling().with_letters()).await;
+    let table = worker.database.table(TABLE).unwrap();
+    let session = DatabaseSession::open(&fixture.connector().0).await.unwrap();
+    let row = |id: &str| RowId(Box::new([id.into()]));
+    let refused = refused(requeue(&session, table, &[row("1"), row("2")]).await);
+    let grant = r#"grant update ("abandoned_at") on "public"."outbox" to "router""#;
+    assert!(refused.contains(grant), "{refused}");
+    let state = "select string_agg(status || attempts, ' ' order by id) from outbox";
+    assert_eq!(fixture.value(state).await, "ABANDONED5 ABANDONED5", "all or none");
+    assert_eq!(requeue(&session, table, &[row("1")]).await.unwrap(), 1);
+    assert_eq!(fixture.value(state).await, "PENDING0 ABANDONED5");
+}
+
+#[tokio::test]
+async fn a_row_that_is_given_up_by_a_word_which_the_role_may_not_write_is_not_requeued() {
+    let fixture = Fixture::new(&default_table(", status text default 'pending'")).await;
+    fixture.grant(Deletes::Yes).await;
+    insert(&fixture, &["a"]).await;
+    fixture.run("update outbox set status = 'abandoned'").await;
+    fixture.run("revoke update on outbox from router").await;
+    let mark = MarkConfig { how: MarkHow::Delete, ..MarkConfig::default() };
+    let worker = fixture.worker(polling().with_mark(mark)).await;
+    let table = worker.database.table(TABLE).unwrap();
+    let session = DatabaseSession::open(&fixture.connector().0).await.unwrap();
+    let row = [RowId(Box::new(["1".into()]))];
+    let refused = refused(requeue(&session, table, &row).await);
+    let grant = r#"grant update ("status") on "public"."outbox" to "router""#;
+    assert!(refused.contains(grant), "{refused}");
+    assert_eq!(drop_rows(&session, table, &row, "no").await.unwrap(), 1);
 }
 
 /// Nothing shows a worker that has never seen it fail that it was tried.

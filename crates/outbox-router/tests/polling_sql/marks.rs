@@ -3,7 +3,7 @@
 use outbox_router::polling::sql::{MarkConfig, MarkHow, setup::Deletes};
 use relay::polling::{Claimed, RowOutcome, SettleRequest};
 
-use crate::fixture::{Fixture, Worker, default_table, failed, ids, nothing, polling};
+use crate::fixture::{Fixture, TABLE, Worker, default_table, failed, ids, nothing, polling};
 
 /// Only these columns may be changed.
 async fn protect(fixture: &Fixture, columns: &[&str]) {
@@ -94,6 +94,40 @@ async fn a_deletion() {
     let mut worker = fixture.worker(polling().with_mark(mark)).await;
     fixture.make_indexes(&worker).await;
     assert_eq!(marked(&fixture, &mut worker, "id::text").await, "3");
+}
+
+/// What others write there says which rows are not to be sent, and in which order the others are.
+#[tokio::test]
+async fn words_that_the_role_may_not_write_are_respected() {
+    let more = ", status text not null default 'PENDING', locked_until timestamptz";
+    let fixture = Fixture::new(&default_table(more)).await;
+    fixture.grant(Deletes::Yes).await;
+    fixture.run("revoke update on outbox from router").await;
+    fixture
+        .run(
+            "insert into outbox (aggregate_id, status, locked_until) values \
+             ('a', 'PROCESSING', now() + interval '1 h'), ('a', 'PENDING', null), \
+             ('b', 'ABANDONED', null), ('b', 'PENDING', null), \
+             ('c', 'PROCESSING', now() - interval '1 h'), ('d', 'PENDING', null)",
+        )
+        .await;
+    let mark = MarkConfig { how: MarkHow::Delete, ..MarkConfig::default() };
+    let mut worker = fixture.worker(polling().with_mark(mark.clone())).await;
+    let fetched = worker.fetch(10).await;
+    assert_eq!((ids(&fetched.rows), fetched.claimed), (vec!["5".into(), "6".into()], Claimed::No));
+    // A lock is taken and given back without the word.
+    fixture.run("grant update (locked_until) on outbox to router").await;
+    let mut worker = fixture.worker(polling().with_mark(mark)).await;
+    fixture.make_indexes(&worker).await;
+    worker.database.describe(TABLE).await.unwrap();
+    let fetched = worker.fetch(10).await;
+    assert_eq!((ids(&fetched.rows), fetched.claimed), (vec!["5".into(), "6".into()], Claimed::Yes));
+    let released = fetched.rows.iter().map(|row| row.id.clone()).collect();
+    worker.settle(SettleRequest { released, ..nothing() }).await;
+    let fetched = worker.fetch(10).await;
+    assert_eq!(worker.publish(&fetched.rows).await, 2);
+    let left = "select string_agg(id::text, ' ' order by id) from outbox";
+    assert_eq!(fixture.value(left).await, "1 2 3 4");
 }
 
 #[tokio::test]

@@ -266,17 +266,21 @@ impl Conditions<'_> {
 
     /// The row is given up: by its word or its time, whoever has written them.
     pub(super) fn is_abandoned(&self, alias: &str) -> Option<String> {
-        let word = self.marks.status.as_ref().and_then(|status| {
-            let word = status.words.abandoned.as_ref()?;
-            Some(format!("{} = {}", column(alias, &status.column), literal(word)))
-        });
-        match (word, self.is_abandoned_at(alias)) {
+        match (self.is_abandoned_by_word(alias), self.is_abandoned_at(alias)) {
             (Some(word), Some(at)) => Some(or(&[word, at])),
             (word, at) => word.or(at),
         }
     }
 
-    fn is_abandoned_at(&self, alias: &str) -> Option<String> {
+    /// The row is given up by its word.
+    pub(super) fn is_abandoned_by_word(&self, alias: &str) -> Option<String> {
+        let status = self.marks.status.as_ref()?;
+        let word = status.words.abandoned.as_ref()?;
+        Some(format!("{} = {}", column(alias, &status.column), literal(word)))
+    }
+
+    /// The row is given up by its time.
+    pub(super) fn is_abandoned_at(&self, alias: &str) -> Option<String> {
         let abandoned = self.marks.abandoned_at.as_ref()?;
         let mut all = self.unmarked(alias);
         if let Some(status) = &self.marks.status {
@@ -353,7 +357,7 @@ mod tests {
             abandoned: word("ABANDONED"),
         };
         Marks {
-            status: Some(Status { column: "status".into(), words }),
+            status: Some(Status { column: "status".into(), words, written: Written::Yes }),
             claim: Claim { since: word("processing_at"), ..written() },
             available_at: word("available_at"),
             postpones: Written::Yes,

@@ -6,9 +6,9 @@ use tokio_postgres::Client;
 
 use super::{
     connection::run,
-    failure::of_table,
+    failure::{of_table, unwritable},
     literals::literal,
-    marks::Decides,
+    marks::{Decides, Written},
     settle::{Set, forget_claim, identities, published, unlock},
     stuck::{Stuck, condition},
     table::PolledTable,
@@ -41,21 +41,63 @@ impl Dropped {
 /// Sets rows that are given up pending, as if they had never been tried. Their last error stays,
 /// for whoever asks why they were given up. Returns how many there were.
 ///
+/// What the role may not write stays as it is, but for what says that a row is given up: then none
+/// of these rows is changed.
+///
 /// # Errors
-/// The rows may not be written, or the connection breaks.
+/// The rows may not be written (P002), or the connection breaks.
 pub async fn requeue(client: &Client, table: &PolledTable, rows: &[RowId]) -> Result<u64, Failure> {
+    let Some(mut given_up) = given_up(table, rows) else { return Ok(0) };
+    for (column, is_given_up) in unwritten(table) {
+        let sql = format!(
+            "{}select 1 from {} t, {given_up} and {is_given_up} limit 1{COMMIT}",
+            begin(Access::ReadOnly, Ways::Any),
+            table.quoted()
+        );
+        if count(client, table, &sql).await? > 0 {
+            return Err(unwritable(table.name(), &table.facts.role, column));
+        }
+        // One that is given up so meanwhile stays.
+        given_up += &format!(" and {is_given_up} is not true");
+    }
+    let set = pending(table);
+    if set.is_empty() {
+        return Ok(0);
+    }
+    change(client, table, &update(table, &set), &given_up).await
+}
+
+/// The columns by which a row is given up that the role may not write, and that it is so.
+fn unwritten(table: &PolledTable) -> Vec<(&str, String)> {
+    let (marks, conditions) = (&table.marks, table.conditions());
+    let word = marks.status.as_ref().filter(|status| status.written == Written::No);
+    let word = word.and_then(|status| {
+        Some((status.column.as_str(), format!("({})", conditions.is_abandoned_by_word("t")?)))
+    });
+    let at = marks.abandoned_at.as_ref().filter(|_| marks.gives_up == Written::No);
+    let at = at.and_then(|at| Some((at.as_str(), conditions.is_abandoned_at("t")?)));
+    word.into_iter().chain(at).collect()
+}
+
+/// A row is pending, as if it had never been tried, as far as that may be written.
+fn pending(table: &PolledTable) -> Set {
     let marks = &table.marks;
     let mut set = unlock(table);
-    if let (Some(status), Some(word)) =
-        (&marks.status, marks.status.as_ref().and_then(|status| status.words.pending.first()))
+    if let Some(status) = marks.written_status()
+        && let Some(word) = status.words.pending.first()
     {
         set.push((status.column.clone(), literal(word)));
     }
     set.extend(marks.attempts.as_ref().map(|it| (it.column.clone(), "0".to_owned())));
-    set.extend(marks.available_at.iter().map(|it| (it.clone(), "now()".to_owned())));
-    set.extend(marks.abandoned_at.iter().map(|it| (it.clone(), "null".to_owned())));
+    // Also where the worker writes it for no row that failed: another program may have.
+    let may_write =
+        |name: &&String| table.facts.column(name).is_some_and(|column| column.is("update"));
+    let available = marks.available_at.iter().filter(may_write);
+    set.extend(available.map(|it| (it.clone(), "now()".to_owned())));
+    let abandoned = marks.abandoned_at.iter().filter(may_write);
+    set.extend(abandoned.map(|it| (it.clone(), "null".to_owned())));
     set.extend(forget_claim(table));
-    change(client, table, &update(table, &set), rows).await
+    set
 }
 
 /// Drops rows that are given up: they count as published from now on. Returns how many there were.
@@ -68,16 +110,31 @@ pub async fn drop_rows(
     rows: &[RowId],
     why: &str,
 ) -> Result<u64, Failure> {
+    let Some(given_up) = given_up(table, rows) else { return Ok(0) };
     if Dropped::of(table) == Dropped::Deleted {
         let head = format!("delete from {} t using", table.quoted());
-        return change(client, table, &head, rows).await;
+        return change(client, table, &head, &given_up).await;
     }
     let mut set = published(table);
     if let Some(error) = &table.marks.last_error {
         let why: String = why.chars().take(error.max).collect();
         set.push((error.column.clone(), literal(&why)));
     }
-    change(client, table, &update(table, &set), rows).await
+    change(client, table, &update(table, &set), &given_up).await
+}
+
+/// What a statement has behind FROM or USING: those of these rows that are given up. `None`: no row
+/// of such a table can be.
+fn given_up(table: &PolledTable, rows: &[RowId]) -> Option<String> {
+    let abandoned = condition(table, Stuck::Abandoned, "t")?;
+    let names: Vec<String> = (0..table.identity.len()).map(|place| format!("k{place}")).collect();
+    let types = table.identity.iter().map(|column| column.sql_type.as_str());
+    Some(format!(
+        "unnest({}) as x ({}) where {} and {abandoned}",
+        identities(types, rows.iter()),
+        names.join(", "),
+        table.same_row("x", |place| format!("k{place}")),
+    ))
 }
 
 fn update(table: &PolledTable, set: &Set) -> String {
@@ -89,18 +146,14 @@ async fn change(
     client: &Client,
     table: &PolledTable,
     head: &str,
-    rows: &[RowId],
+    given_up: &str,
 ) -> Result<u64, Failure> {
-    let Some(abandoned) = condition(table, Stuck::Abandoned, "t") else { return Ok(0) };
-    let names: Vec<String> = (0..table.identity.len()).map(|place| format!("k{place}")).collect();
-    let types = table.identity.iter().map(|column| column.sql_type.as_str());
-    let sql = format!(
-        "{}{head} unnest({}) as x ({}) where {} and {abandoned}{COMMIT}",
-        begin(Access::ReadWrite, Ways::Any),
-        identities(types, rows.iter()),
-        names.join(", "),
-        table.same_row("x", |place| format!("k{place}")),
-    );
-    let answers = run(client, &sql).await.map_err(|error| of_table(error, table.name()))?;
+    let begin = begin(Access::ReadWrite, Ways::Any);
+    count(client, table, &format!("{begin}{head} {given_up}{COMMIT}")).await
+}
+
+/// How many rows such a statement has returned or changed.
+async fn count(client: &Client, table: &PolledTable, sql: &str) -> Result<u64, Failure> {
+    let answers = run(client, sql).await.map_err(|error| of_table(error, table.name()))?;
     Ok(answers.get(BEGINS).map_or(0, |answer| answer.count))
 }

@@ -24,6 +24,13 @@ pub(super) fn forbidden(table: &TableName, role: &str, lacks: &str, grant: &str)
     Failure::of(Case::PermissionDenied, what).naming(Name::Role, quote_identifier(role))
 }
 
+/// The role may not write this column.
+pub(super) fn unwritable(table: &TableName, role: &str, column: &str) -> Failure {
+    let (name, quoted) = (quote_identifier(column), quote_identifier(role));
+    let grant = format!("grant update ({name}) on {} to {quoted}", quote_table(table));
+    forbidden(table, role, &format!("update column {column} of"), &grant)
+}
+
 /// The server is a standby, where nothing can be marked.
 pub(super) fn standby() -> Failure {
     let what = "this PostgreSQL is a standby server, rows are marked on the primary";

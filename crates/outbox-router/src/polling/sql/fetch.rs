@@ -228,7 +228,7 @@ fn claiming(table: &PolledTable) -> (String, String) {
 fn claim(table: &PolledTable) -> String {
     let claim = &table.marks.claim;
     let mut set = Vec::new();
-    if let Some(status) = &table.marks.status
+    if let Some(status) = table.marks.written_status()
         && let Some(word) = &status.words.processing
     {
         set.push((&status.column, literal(word)));

@@ -225,7 +225,7 @@ pub(super) fn unlock(table: &PolledTable) -> Set {
 pub(super) fn published(table: &PolledTable) -> Set {
     let marks = &table.marks;
     let mut set = Vec::new();
-    if let Some(status) = &marks.status {
+    if let Some(status) = marks.written_status() {
         set.push((status.column.clone(), literal(&status.words.published)));
     }
     if let Some(flag) = &marks.flag {
@@ -265,7 +265,7 @@ fn retried(table: &PolledTable) -> Set {
     let mut set = failed(table);
     let next = marks.next_attempt();
     set.extend(next.map(|next| (next.clone(), "now() + make_interval(secs => x.d)".to_owned())));
-    if let Some(status) = &marks.status {
+    if let Some(status) = marks.written_status() {
         let words = &status.words;
         let failed = words.failed.as_ref().filter(|_| next.is_some());
         let takes = words.processing.as_ref().filter(|_| marks.claim.is_made());
@@ -281,7 +281,7 @@ fn retried(table: &PolledTable) -> Set {
 fn abandoned(table: &PolledTable) -> Set {
     let marks = &table.marks;
     let mut set = failed(table);
-    if let Some(status) = &marks.status {
+    if let Some(status) = marks.written_status() {
         let words = &status.words;
         let takes = words.processing.as_ref().filter(|_| marks.claim.is_made());
         if let Some(word) =
@@ -300,7 +300,7 @@ fn released(table: &PolledTable) -> Set {
         return Vec::new();
     }
     let mut set = unlock(table);
-    if let Some(status) = &table.marks.status
+    if let Some(status) = table.marks.written_status()
         && status.words.processing.is_some()
         && let Some(word) = status.words.pending.first()
     {

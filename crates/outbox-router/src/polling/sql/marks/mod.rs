@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 
 use super::{
     facts::{ColumnFacts, Facts},
-    failure::{forbidden, unfit},
+    failure::{forbidden, unfit, unwritable},
     settings::{MarkConfig, MarkHow},
     words::{self, Words},
 };
@@ -63,6 +63,7 @@ pub(super) enum Decides {
 pub(super) struct Status {
     pub(super) column: String,
     pub(super) words: Words,
+    pub(super) written: Written,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,8 +129,13 @@ impl Claim {
 impl Marks {
     /// Whether a row that is given up can be recorded.
     pub(super) fn records_abandoned(&self) -> bool {
-        let word = self.status.as_ref().and_then(|status| status.words.abandoned.as_ref());
+        let word = self.written_status().and_then(|status| status.words.abandoned.as_ref());
         word.is_some() || self.gives_up == Written::Yes
+    }
+
+    /// The status, where it is written.
+    pub(super) fn written_status(&self) -> Option<&Status> {
+        self.status.as_ref().filter(|status| status.written == Written::Yes)
     }
 
     /// The column of the next attempt, where it is written.
@@ -203,7 +209,8 @@ pub(super) fn marks(
     let attempts = finder.first(&ATTEMPTS, is_number).map(attempts);
     let abandoned_at = finder.nullable_time(&["abandoned_at"]);
     let available_at = finder.any(&AVAILABLE, is_time);
-    let failed = status.as_ref().and_then(|status| status.words.failed.as_ref());
+    let written = status.as_ref().filter(|status| status.written == Written::Yes);
+    let failed = written.and_then(|status| status.words.failed.as_ref());
     // A row that nothing else shows to have been tried would not hold its key when another worker
     // has it.
     let shows_failed = attempts.is_some() || failed.is_some();
@@ -262,12 +269,8 @@ impl<'f> Finder<'f> {
             return Ok(None);
         };
         self.may_update(column)?;
-        let words = if column.is("update") {
-            words
-        } else {
-            Words { processing: None, failed: None, abandoned: None, ..words }
-        };
-        Ok(Some(Status { column: column.name.clone(), words }))
+        let written = Written::if_all([column]);
+        Ok(Some(Status { column: column.name.clone(), words, written }))
     }
 
     fn flag(&self) -> Result<Option<Flag>, Failure> {
@@ -322,7 +325,14 @@ impl<'f> Finder<'f> {
         if !is_claim {
             return Claim::default();
         }
-        let written = Written::if_all([until, since, by].into_iter().flatten());
+        // When a lock began counts beside the word alone, where there is one.
+        let is_lock =
+            |status: &Status| status.words.processing.is_none() || status.written == Written::Yes;
+        let written = if until.is_some() || status.is_none_or(is_lock) {
+            Written::if_all([until, since, by].into_iter().flatten())
+        } else {
+            Written::No
+        };
         let [until, since, by] =
             [until, since, by].map(|column| column.map(|column| column.name.clone()));
         Claim { until, since, by, written }
@@ -354,10 +364,7 @@ impl<'f> Finder<'f> {
         if column.is("update") || self.config.how == MarkHow::Delete {
             return Ok(());
         }
-        let (name, role) = (quote_identifier(&column.name), quote_identifier(&self.facts.role));
-        let grant = format!("grant update ({name}) on {} to {role}", quote_table(self.table));
-        let what = format!("update column {} of", column.name);
-        Err(forbidden(self.table, &self.facts.role, &what, &grant))
+        Err(unwritable(self.table, &self.facts.role, &column.name))
     }
 
     fn lacks(&self, name: &str, what: &str) -> Failure {

@@ -138,6 +138,26 @@ fn what_the_role_may_not_write_is_respected_and_not_written() {
     assert_eq!(marks.next_attempt(), None);
 }
 
+#[test]
+fn words_that_the_role_may_not_write_are_known() {
+    let facts = columns(&[
+        ("status", Type::TEXT, NOT_NULL),
+        ("processing_at", Type::TIMESTAMPTZ, &[]),
+        ("available_at", Type::TIMESTAMPTZ, &[]),
+    ]);
+    let facts = with_default(facts, "status", "'PENDING'::text");
+    let delete = how(MarkHow::Delete, None);
+    let marks = of(&facts, &delete).unwrap();
+    assert!(marks.claim.is_made() && marks.next_attempt().is_some() && marks.records_abandoned());
+    let marks = of(&read_only(facts, &["status"]), &delete).unwrap();
+    assert_eq!(marks.status.as_ref().unwrap().words.processing.as_deref(), Some("PROCESSING"));
+    assert_eq!(marks.written_status(), None);
+    // A row with the time of a lock and another word is free, and one with a later attempt and no
+    // word holds no key.
+    assert!(marks.claim.ends() && !marks.claim.is_made());
+    assert!(marks.next_attempt().is_none() && !marks.records_abandoned());
+}
+
 /// Nothing would show that the row was tried, so it would not hold its key at another worker.
 #[test]
 fn a_time_of_the_next_attempt_is_written_where_the_table_shows_failed_rows() {
