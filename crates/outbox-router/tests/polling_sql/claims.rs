@@ -7,7 +7,7 @@ use outbox_router::polling::sql::{
 };
 use relay::{
     Case, Failure,
-    polling::{Claimed, RowId, RowOutcome, SettleRequest, WaitsKept},
+    polling::{Claimed, Fetched, More, PendingRow, RowId, RowOutcome, SettleRequest, WaitsKept},
 };
 use testbed::postgres::DatabaseSession;
 
@@ -182,7 +182,70 @@ async fn keys_that_other_transactions_block_do_not_keep_the_others_waiting() {
     }
     assert_eq!(taken, ["2", "7", "9", "11"]);
     other.batch_execute("commit").await.unwrap();
-    assert_eq!(ids(&worker.fetch(10).await.rows), ["1", "3", "4", "5", "6", "8", "10"]);
+    let mut freed = Vec::new();
+    while freed.len() < 7 {
+        let rows = found(&mut worker, 10).await;
+        assert_eq!(worker.publish(&rows).await, rows.len());
+        freed.extend(ids(&rows));
+    }
+    // Each key is looked at again when it was left out for a moment.
+    freed.sort_unstable();
+    assert_eq!(freed, ["1", "10", "3", "4", "5", "6", "8"]);
+}
+
+/// A reading that leaves it out, and finds all that there is besides, does not end the search.
+#[tokio::test]
+async fn a_key_that_was_blocked_for_a_moment_is_soon_looked_at_again() {
+    let fixture = Fixture::new(&default_table(LOCKS)).await;
+    insert(&fixture, &["a", "b"]).await;
+    let other = fixture.session().await;
+    other.batch_execute("begin; select from outbox where id = 1 for update").await.unwrap();
+    let mut worker = fixture.worker(polling()).await;
+    let rows = worker.fetch(1).await.rows;
+    assert_eq!((ids(&rows), worker.publish(&rows).await), (vec!["2".to_owned()], 1));
+    other.batch_execute("commit").await.unwrap();
+    let fetched = worker.fetch(1).await;
+    assert!(!fetched.rows.is_empty() || fetched.more != More::No, "{fetched:?}");
+    // Nor does one that has only found blocked rows.
+    let mut worker = fixture.worker(polling()).await;
+    other.batch_execute("begin; select from outbox where id = 1 for update").await.unwrap();
+    let fetched = worker.fetch(10).await;
+    assert!(fetched.rows.is_empty() && fetched.more != More::No, "{fetched:?}");
+    other.batch_execute("commit").await.unwrap();
+    assert_eq!(ids(&found(&mut worker, 1).await), ["1"]);
+}
+
+/// Reads until rows are found.
+async fn found(worker: &mut Worker, limit: usize) -> Vec<PendingRow> {
+    let search = async {
+        loop {
+            let Fetched { rows, more, .. } = worker.fetch(limit).await;
+            if !rows.is_empty() {
+                return rows;
+            }
+            assert_ne!(more, More::No, "a row is left");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), search).await.unwrap()
+}
+
+/// As while a migration changes all the rows that were there when it began.
+#[tokio::test]
+async fn however_many_keys_are_blocked_those_behind_them_are_found() {
+    let fixture = Fixture::new(&default_table(LOCKS)).await;
+    fixture.run("insert into outbox (aggregate_id) select i from generate_series(1, 200) i").await;
+    insert(&fixture, &["a", "b"]).await;
+    let other = fixture.session().await;
+    other.batch_execute("begin; select from outbox where id <= 200 for update").await.unwrap();
+    // With the shorter lease each request is one reading.
+    for lease in [Duration::from_secs(10), Duration::from_millis(1)] {
+        let mut worker = fixture.worker(polling().with_lease(lease)).await;
+        let rows = found(&mut worker, 1).await;
+        assert_eq!(ids(&rows), ["201"], "at most as many as were asked for");
+        let released = rows.into_iter().map(|row| row.id).collect();
+        worker.settle(SettleRequest { released, ..nothing() }).await;
+    }
 }
 
 #[tokio::test]

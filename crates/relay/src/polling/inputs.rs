@@ -25,6 +25,9 @@ use crate::{
 /// The wait after a failure that a person has to mend: the cause is looked at again so often.
 pub(super) const MENDABLE_RETRY: Duration = Duration::from_secs(10);
 
+/// After this time it is looked whether rows are free that another transaction had locked.
+const LOCKED_FOR: Duration = Duration::from_secs(1);
+
 /// The wait before the next producer, after a broker has refused a record: as many are made as
 /// there are records of that kind.
 const REFUSED: Duration = Duration::from_millis(100);
@@ -146,6 +149,9 @@ impl Poller {
             }
             match fetched.more {
                 More::Maybe => table.fetch_at = at,
+                More::Locked => {
+                    table.is_read_out(self.settings.interval.min(LOCKED_FOR), asked.at, at);
+                }
                 More::No => table.is_read_out(self.settings.interval, asked.at, at),
             }
         }

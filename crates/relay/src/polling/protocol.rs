@@ -249,6 +249,8 @@ pub struct Fetched {
 pub enum More {
     /// As many were read as were asked for, or as fit into memory.
     Maybe,
+    /// Those that another transaction has locked: they may be free in a moment.
+    Locked,
     /// These were all.
     No,
 }

@@ -7,7 +7,7 @@ use relay::{
         Written,
     },
 };
-
+use tokio::time::Instant;
 use tokio_postgres::Client;
 
 use super::{
@@ -19,7 +19,7 @@ use super::{
     holders::{Shares, shares},
     measure::measure,
     removal::{Leaves, Removal},
-    rows,
+    rows::{self, Read, Wanted},
     settings::{SqlSettings, TableConfig},
     settle::SettleText,
     survey::{TableSurvey, survey},
@@ -31,8 +31,9 @@ use crate::{
     retention::TableFigures,
 };
 
-/// How often a table is read for one batch, while all rows that are found are of blocked keys.
-const READINGS_MAX: usize = 16;
+/// A search for rows that are not blocked begins no reading after this part of a lease. Rows are
+/// not sent that are found after half of it.
+const SEARCHES_IN_LEASE: u32 = 10;
 
 /// The polled tables, on one connection.
 ///
@@ -69,23 +70,28 @@ struct Known {
 
 impl Known {
     /// Reads rows. Where those of blocked keys come first, it reads on behind them: otherwise they
-    /// would be read, and left out, as long as they are blocked.
+    /// would be read, and left out, as long as they are blocked. If that takes long, the core asks
+    /// for the rest: what it is told counts from its request, and other tables have their turn.
     async fn fetch(&mut self, client: &Client, request: &FetchRequest) -> Result<Fetched, Failure> {
         let claimed = self.fetch.claimed;
-        for _ in 0..READINGS_MAX {
-            let sql = self.fetch.sql(request, self.blocked.keys());
-            let read = rows::read(client, &self.table, (&sql, claimed), request.limit).await?;
-            let is_blocked = read.rows.is_empty() && !read.blocked.is_empty();
-            self.blocked.extend(read.blocked);
-            if read.more == More::No {
-                self.blocked = Blocked::default();
-            }
+        let until = Instant::now() + self.table.settings.lease / SEARCHES_IN_LEASE;
+        self.blocked.forget();
+        loop {
+            let limit = request.limit;
+            let looked_at = match claimed {
+                Claimed::Yes => self.blocked.looked_at(limit),
+                Claimed::No => limit,
+            };
+            let sql = self.fetch.sql(request, self.blocked.keys(), looked_at);
+            let wanted = Wanted { limit, looked_at };
+            let Read { rows, more, blocked } =
+                rows::read(client, &self.table, (&sql, claimed), wanted).await?;
+            let more = self.blocked.found(rows.len(), more, blocked);
             // What this worker has taken it would take again: so it reads on only without rows.
-            if read.more == More::No || !is_blocked {
-                return Ok(Fetched { rows: read.rows, more: read.more, claimed });
+            if !rows.is_empty() || more != More::Maybe || Instant::now() >= until {
+                return Ok(Fetched { rows, more, claimed });
             }
         }
-        Ok(Fetched { rows: Vec::new(), more: More::No, claimed })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Where rows are taken, a row that another transaction has locked is left out, and with it the
 //! later rows of its key: they must not pass it. The statement says which keys these are, so that
-//! the next one can leave them out, however many rows of theirs come first.
+//! the next one can leave them out (`blocked`), however many rows of theirs come first.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use super::{
     blocked::BlockedKey,
     conditions::{and, interval},
     key::{ShardOf, never_null},
-    literals::{list, literal},
+    literals::{array, list, literal},
     order::suffix,
     settings::RowScope,
     settle::identities,
@@ -27,9 +27,10 @@ use crate::postgres::quote_identifier;
 pub(super) struct FetchText {
     /// Up to the conditions of the request.
     head: String,
-    /// Up to the limit.
+    /// Up to how many rows are looked at.
     order: String,
-    tail: String,
+    /// Up to how many of them are taken; then the rest.
+    tail: [String; 2],
     key: String,
     shard: ShardOf,
     identity: Identity,
@@ -63,6 +64,7 @@ impl FetchText {
             Claimed::Yes => claiming(table),
             Claimed::No => reading(table),
         };
+        let [taken, rest] = tail;
         let ways = if table.has_pending_index() { Ways::Indexes } else { Ways::Any };
         let mut conditions = table.conditions().ready("t");
         conditions.extend(table.filter.as_ref().map(|filter| filter.sql("t")));
@@ -86,7 +88,7 @@ impl FetchText {
                 and(&conditions)
             ),
             order: format!(" order by {} limit ", table.order_by()),
-            tail: tail + COMMIT,
+            tail: [taken, rest + COMMIT],
             key: table.key.never_null("t"),
             shard: table.key.shard("t"),
             identity: Identity::of(table),
@@ -94,10 +96,16 @@ impl FetchText {
         }
     }
 
-    /// The statements of a request, without the rows of `blocked` keys.
-    pub(super) fn sql(&self, request: &FetchRequest, blocked: &[BlockedKey]) -> String {
-        let Self { head, order, tail, key, shard, identity, .. } = self;
-        let mut sql = String::with_capacity(head.len() + order.len() + tail.len() + 300);
+    /// The statements of a request, without the rows of `blocked` keys, among so many rows.
+    pub(super) fn sql(
+        &self,
+        request: &FetchRequest,
+        blocked: &[BlockedKey],
+        looked_at: usize,
+    ) -> String {
+        let Self { head, order, tail: [taken, rest], key, shard, identity, .. } = self;
+        let length = head.len() + order.len() + taken.len() + rest.len();
+        let mut sql = String::with_capacity(length + 300);
         sql.push_str(head);
         if let Some(among) = shard.among(request.shards) {
             // Writing into a String cannot fail.
@@ -105,8 +113,8 @@ impl FetchText {
         }
         match &request.passed_over {
             PassedOver::Keys(keys) if !keys.is_empty() => {
-                let keys = keys.iter().map(RowKey::as_deref).map(never_null);
-                sql.push_str(&without_keys(key, keys));
+                let keys: Vec<String> = keys.iter().map(RowKey::as_deref).map(never_null).collect();
+                sql.push_str(&without_keys(key, keys.iter().map(String::as_str)));
             }
             PassedOver::Rows(rows) if !rows.is_empty() => {
                 let Identity { types, names, same_row } = identity;
@@ -120,17 +128,19 @@ impl FetchText {
             PassedOver::Keys(_) | PassedOver::Rows(_) => {}
         }
         if !blocked.is_empty() {
-            sql.push_str(&without_keys(key, blocked.iter().map(|key| &key.0)));
+            sql.push_str(&without_keys(key, blocked.iter().map(|key| &*key.key)));
         }
-        write!(sql, "{order}{}{tail}", request.limit).unwrap_or_default();
-        sql
+        write!(sql, "{order}{looked_at}{taken}").unwrap_or_default();
+        if looked_at > request.limit {
+            write!(sql, " order by l.n limit {}", request.limit).unwrap_or_default();
+        }
+        sql + rest
     }
 }
 
-/// That the key of a row, `key`, is none of these.
-fn without_keys(key: &str, keys: impl Iterator<Item = impl AsRef<str>>) -> String {
-    let keys: Vec<String> = keys.map(|key| format!("({})", literal(key.as_ref()))).collect();
-    format!(" and {key} not in (values {})", keys.join(", "))
+/// That the key of a row, `key`, is none of these. An array is one literal, however many there are.
+fn without_keys<'k>(key: &str, keys: impl Iterator<Item = &'k str>) -> String {
+    format!(" and {key} not in (select unnest({}::text[]))", array(keys))
 }
 
 /// The columns of the row, then its key, its attempts, its time.
@@ -165,7 +175,7 @@ fn order_columns(table: &PolledTable) -> (String, String) {
 }
 
 /// What stands before FROM, and behind the limit, where rows are only read.
-fn reading(table: &PolledTable) -> (String, String) {
+fn reading(table: &PolledTable) -> (String, [String; 2]) {
     let (names, (columns, order)) = (row_names(table), order_columns(table));
     let select = format!(
         "select {names}, r from (\
@@ -175,15 +185,16 @@ fn reading(table: &PolledTable) -> (String, String) {
         size(&table.facts)
     );
     let tail = format!(") i) o where o.r - o.s < {} order by {order}", table.settings.keep_bytes);
-    (select, tail)
+    (select, [tail, String::new()])
 }
 
 /// What stands before FROM, and behind the limit, where rows are taken.
 ///
 /// `picked`: which rows, and how many bytes up to each. `locked`: those of them that fit into
 /// memory, locked. `blocked`: the first of each key that somebody else has locked; behind the rows
-/// comes one for each such key, with nothing but the key.
-fn claiming(table: &PolledTable) -> (String, String) {
+/// comes one for each such key, with nothing but the key. `taken`: those that come before it; the
+/// keys of most rows are not blocked at all, which is found by hashing.
+fn claiming(table: &PolledTable) -> (String, [String; 2]) {
     let (columns, order) = order_columns(table);
     let identity = table.identity.iter().enumerate();
     let identity =
@@ -204,24 +215,27 @@ fn claiming(table: &PolledTable) -> (String, String) {
         let place = table.identity.get(index).map_or(0, |column| column.place);
         format!("c{place}")
     });
-    let tail = format!(
+    let taking = format!(
         ") i), \
          locked as materialized (select p.n, p.g, {} from picked p join {quoted} t on {picked} \
            where p.r - p.s < {bytes} and {} for update of t skip locked), \
          blocked as materialized (select p.g, min(p.n) as n from picked p \
            where p.r - p.s < {bytes} and p.n not in (select n from locked) group by p.g), \
          taken as materialized (select l.* from locked l \
-           where not exists (select from blocked b where b.g = l.g and b.n < l.n)), \
-         claimed as (update {quoted} t set {} from taken p where {taken} returning p.*) \
+           where (l.g not in (select g from blocked) \
+             or l.n < (select b.n from blocked b where b.g = l.g))",
+        row_columns(table),
+        and(&table.conditions().ready("t")),
+    );
+    let rest = format!(
+        "), claimed as (update {quoted} t set {} from taken p where {taken} returning p.*) \
          select {names}, (select max(r) from picked), (select count(*) from picked) from (\
            select {names}, n from claimed union all \
            select {}g, null, null, null from blocked) o order by n",
-        row_columns(table),
-        and(&table.conditions().ready("t")),
         claim(table),
         "null, ".repeat(table.row.columns.len())
     );
-    (select, tail)
+    (select, [taking, rest])
 }
 
 /// What a claim writes.
@@ -256,7 +270,7 @@ mod tests {
     }
 
     fn sql(text: &FetchText, request: &FetchRequest) -> String {
-        text.sql(request, &[])
+        text.sql(request, &[], request.limit)
     }
 
     const KEY: &str = "coalesce('k' || (t.\"aggregate_id\"::text) collate \"C\", 'n')";
@@ -279,7 +293,9 @@ mod tests {
         let text = FetchText::of(&samples::table(samples::time()));
         let shards = [3, 9].into_iter().collect();
         let sql = sql(&text, &request(shards, vec![None, Some("it's".into())]));
-        assert!(sql.contains(&format!("and {KEY} not in (values ('n'), ('kit''s')) order by")));
+        assert!(sql.contains(&format!(
+            "and {KEY} not in (select unnest('{{\"n\",\"kit''s\"}}'::text[])) order by"
+        )));
         assert!(sql.contains("'UTF8')), 0) & 63) in (3, 9)"), "{sql}");
     }
 
@@ -305,5 +321,16 @@ mod tests {
              \"locked_by\" = '00000000-0000-0000-0000-000000000000' from taken p"
         ));
         assert!(sql.contains(&format!("and {KEY} not in (select coalesce('k' || (h.")));
+        assert!(sql.contains(" limit 25) i)") && !sql.contains("order by l.n"), "{sql}");
+    }
+
+    #[test]
+    fn of_more_rows_that_are_looked_at_no_more_are_taken() {
+        let text = FetchText::of(&samples::table(samples::states()));
+        let request = request(ShardSet::ALL, Vec::new());
+        let sql = text.sql(&request, &[BlockedKey::new("ka")], 100);
+        let left_out = format!("and {KEY} not in (select unnest('{{\"ka\"}}'::text[])) order by");
+        assert!(sql.contains(&left_out) && sql.contains(" limit 100) i)"), "{sql}");
+        assert!(sql.contains(" order by l.n limit 25), claimed as "), "{sql}");
     }
 }

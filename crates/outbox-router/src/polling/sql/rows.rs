@@ -17,6 +17,15 @@ use super::{
 };
 use crate::postgres::sql_failure;
 
+/// How many rows a statement reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// At most so many.
+    pub(super) limit: usize,
+    /// Among so many, the first that are pending: more, where some of them cannot be taken.
+    pub(super) looked_at: usize,
+}
+
 /// What one statement has read.
 #[derive(Debug)]
 pub(super) struct Read {
@@ -31,7 +40,7 @@ pub(super) async fn read(
     client: &Client,
     table: &PolledTable,
     (sql, claimed): (&str, Claimed),
-    limit: usize,
+    wanted: Wanted,
 ) -> Result<Read, Failure> {
     let stream = client.simple_query_raw(sql).await;
     let mut stream = pin!(stream.map_err(|error| of_table(error, &table.name))?);
@@ -48,10 +57,10 @@ pub(super) async fn read(
                 Some(key) => read.blocked.push(key),
                 None => read.rows.push(pending(&row, table)?),
             }
-            read.more = left(&row, table, claimed, limit)?;
+            read.more = left(&row, table, claimed, wanted.looked_at)?;
         }
     }
-    if claimed == Claimed::No && read.rows.len() >= limit {
+    if read.rows.len() >= wanted.limit {
         read.more = More::Maybe;
     }
     Ok(read)
@@ -65,7 +74,7 @@ fn blocked(row: &SimpleQueryRow, table: &PolledTable) -> Result<Option<BlockedKe
         }
     }
     let key = value(row, table.row.columns.len())?;
-    Ok(key.map(|key| BlockedKey(Box::from(key))))
+    Ok(key.map(BlockedKey::new))
 }
 
 /// Whether rows are left that were not read, as each row says it: by the bytes up to it; where rows
@@ -74,12 +83,12 @@ fn left(
     row: &SimpleQueryRow,
     table: &PolledTable,
     claimed: Claimed,
-    limit: usize,
+    looked_at: usize,
 ) -> Result<More, Failure> {
     let place = table.row.columns.len() + 3;
     let is_full = number::<usize>(row, place)? >= table.settings.keep_bytes;
     let is_limited = match claimed {
-        Claimed::Yes => number::<usize>(row, place + 1)? >= limit,
+        Claimed::Yes => number::<usize>(row, place + 1)? >= looked_at,
         Claimed::No => false,
     };
     Ok(if is_full || is_limited { More::Maybe } else { More::No })

@@ -94,6 +94,23 @@ fn a_reading_in_between_puts_no_attempt_off() {
 }
 
 #[test]
+fn a_table_with_locked_rows_is_soon_read_again_however_long_the_interval_is() {
+    let mut world = World::new(with_a_long_interval());
+    world.run();
+    world.pass(Duration::from_millis(100));
+    world.input(PollInput::Notified(TABLE));
+    let Some(PollAction::Fetch(_)) = world.take_asked() else { panic!("a reading") };
+    let locked = Fetched { rows: Vec::new(), more: More::Locked, claimed: Claimed::Yes };
+    world.input(PollInput::Fetched(Ok(locked)));
+    world.insert(&[K]);
+    world.run();
+    assert_eq!(world.states(), [RowState::Pending], "not at once");
+    world.pass(SECOND);
+    world.run();
+    assert_eq!(world.states(), [RowState::Published]);
+}
+
+#[test]
 fn a_table_is_read_as_soon_as_shards_of_it_are_held() {
     let mut world = World::new(with_a_long_interval());
     world.held = (0..32).collect();
