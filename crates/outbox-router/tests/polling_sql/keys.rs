@@ -12,7 +12,9 @@ use relay::{
     testing::{MemorySink, ProducedRecord},
 };
 
-use crate::fixture::{Fixture, Polling, TABLE, Worker, default_table, ids, keys, polling};
+use crate::fixture::{
+    Connector, Fixture, Polling, ROUTER, TABLE, Worker, default_table, ids, keys, polling,
+};
 
 const MARK: &str = ", published_at timestamptz";
 
@@ -305,4 +307,42 @@ async fn a_key_of_jsonb_that_is_configured_is_read() {
     polling.config.outbox.topic = Some(TopicTemplate::parse("t").unwrap());
     let mut worker = fixture.worker(polling).await;
     assert_eq!(keys(&worker.fetch(10).await.rows), [Some("k-7"), Some("k-x")]);
+}
+
+/// JSON that the server itself cannot read, also beside the key.
+#[tokio::test]
+async fn json_that_the_server_cannot_read_ends_the_statement_until_it_is_corrected() {
+    let table = default_table(", doc text, published_at timestamptz");
+    let fixture = Fixture::new(&table).await;
+    let create = "create database latin encoding 'LATIN1' lc_collate 'C' lc_ctype 'C' \
+                  template template0";
+    fixture.run(create).await;
+    let admin = fixture.server.connect_to("latin").await.unwrap();
+    admin.batch_execute(&format!("{table}; grant all on outbox to {ROUTER}")).await.unwrap();
+    let mut polling = polling();
+    let key = ColumnName::parse("${doc#/K|event_type}").unwrap();
+    polling.config.outbox.columns.set(Role::AggregateId, vec![key]);
+    let url = format!("{}?sslmode=disable", fixture.server.url(ROUTER, "latin"));
+    let mut worker = Worker::on(Connector(url), polling).await;
+    let request = relay::polling::FetchRequest {
+        table: TABLE,
+        shards: ShardSet::ALL,
+        limit: 10,
+        passed_over: relay::polling::PassedOver::NOTHING,
+    };
+    for (doc, said) in [
+        (r#"'{"K": "4", "o": "\u20ac"}'"#, "LATIN1"),
+        ("repeat('[', 100000) || repeat(']', 100000)", "stack depth"),
+    ] {
+        let insert = format!("insert into outbox (doc) values ({doc}), ('{{\"K\": \"5\"}}')");
+        admin.batch_execute(&insert).await.unwrap();
+        let failure = worker.database.fetch(&request).await.unwrap_err();
+        assert_eq!(failure.code, relay::Code::Polling, "{failure}");
+        assert!(failure.message.contains(said), "{failure}");
+        let correct = "update outbox set doc = '{\"K\": \"4\"}' where doc not like '%5%'";
+        admin.batch_execute(correct).await.unwrap();
+        let rows = worker.fetch(10).await.rows;
+        assert_eq!(keys(&rows), [Some("4"), Some("5")]);
+        assert_eq!(worker.publish(&rows).await, 2);
+    }
 }

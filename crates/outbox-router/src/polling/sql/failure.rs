@@ -61,6 +61,12 @@ pub(super) fn of_table(error: tokio_postgres::Error, table: &TableName) -> Failu
                        the JSON of its key, name another column in outbox.columns.aggregate_id";
             unfit(table, &format!("PostgreSQL said {said}; {key}"))
         }
+        // No statement of the router's needs a stack of that depth by itself.
+        SqlState::STATEMENT_TOO_COMPLEX => {
+            let key = "a pending row whose key is within JSON may have some that is nested too \
+                       deeply: correct the row";
+            unfit(table, &format!("PostgreSQL said {said}; {key}"))
+        }
         SqlState::READ_ONLY_SQL_TRANSACTION => standby(),
         SqlState::FEATURE_NOT_SUPPORTED if said.message.contains("during recovery") => standby(),
         // It passes when the other transaction ends.
