@@ -135,8 +135,8 @@ impl<'de> Visitor<'de> for Step<'_> {
     }
 }
 
-/// The name of a member, as bytes: half of a surrogate pair is no text. Such a name equals no token,
-/// and concerns no other member.
+/// The name of a member, as bytes: half of a surrogate pair is no text. Such a name equals no
+/// token, and concerns no other member.
 #[derive(serde::Deserialize)]
 struct MemberName<'a>(#[serde(borrow)] Cow<'a, [u8]>);
 
