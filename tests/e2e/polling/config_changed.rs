@@ -10,7 +10,7 @@ use testbed::load::Load;
 use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 
-use super::{BATCH, COLUMNS, DEADLINE, load, set_up, wait_polling, wait_published};
+use super::{BATCH, COLUMNS, DEADLINE, load, set_up, stop, wait_polling, wait_published};
 
 /// A worker that polls, in the fixture, and a router of the changed configuration.
 struct Changed {
@@ -71,8 +71,7 @@ async fn a_stream_waits_for_the_workers_of_its_tables_and_starts_by_itself_when_
     let slot = fixture.postgres.slot(SLOT).await.unwrap().unwrap();
     assert_eq!(slot.active_pid, None, "nobody streams");
 
-    fixture.router.sigterm().unwrap();
-    fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap();
+    stop(&mut fixture.router).await;
     streaming.wait_state("streaming", DEADLINE).await.unwrap();
     assert!(!said(&streaming, &["doctor"]).await.contains("P043"));
     write(&mut fixture).await;
@@ -110,6 +109,20 @@ async fn leases_that_have_ended_keep_no_stream_from_starting_or_from_going_on() 
 
 async fn walsender(fixture: &Fixture) -> i32 {
     fixture.postgres.slot(SLOT).await.unwrap().unwrap().active_pid.unwrap()
+}
+
+/// Another pipeline has marks of its own, and sends to a Kafka of its own.
+#[tokio::test]
+async fn a_stream_does_not_wait_for_the_workers_of_another_pipeline() {
+    let Changed { mut fixture, mut streaming } = changed().await;
+    streaming.wait_status("refused", SHORT_DEADLINE, is_refused).await.unwrap();
+    stop(&mut fixture.router).await;
+    fixture.config.set("name", "audit");
+    fixture.rewrite_config().unwrap();
+    fixture.router.start_again().unwrap();
+    wait_polling(&mut fixture.router).await;
+    streaming.wait_state("streaming", DEADLINE).await.unwrap();
+    assert!(!said(&streaming, &["doctor"]).await.contains("P043"));
 }
 
 /// A role that is told nothing of leases streams as ever.

@@ -78,6 +78,11 @@ async fn wait_polling(router: &mut RouterProcess) {
     router.wait_state("polling", SHORT_DEADLINE).await.unwrap();
 }
 
+async fn stop(router: &mut RouterProcess) {
+    router.sigterm().unwrap();
+    assert_eq!(router.wait_exit(SHORT_DEADLINE).await.unwrap().code(), Some(0));
+}
+
 /// Waits until a condition holds for no row of the outbox.
 async fn wait_none(session: &DatabaseSession, condition: &str) -> anyhow::Result<()> {
     let query = format!("select count(*) from outbox where {condition}");

@@ -197,7 +197,8 @@ fn still_open(defect: &Failure, open: &[OpenFinding]) -> Option<Failure> {
     Some(unrepaired)
 }
 
-/// Checks that a router that continues from this witness would find everything as it was left.
+/// Checks that a router that continues from this witness would find everything as it was left, but
+/// for what it returns: what somebody has changed, and is no gap.
 ///
 /// # Errors
 /// What such a router would find.
@@ -206,10 +207,10 @@ pub(super) fn check_as_left(
     witness: &Witness,
     cluster: &str,
     reading: SourceReading,
-) -> Result<(), Failure> {
+) -> Result<Vec<Failure>, Failure> {
     check_nothing_open(&with_gaps_found(config, witness, cluster, &reading))?;
     match check_source(config, Some(witness), reading) {
-        Ok(_) => Ok(()),
+        Ok(Baseline { alterations, .. }) => Ok(alterations),
         Err(obstacle) => Err(refusal(config, obstacle)),
     }
 }

@@ -218,7 +218,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "A table that is polled and streamed at the same time has each row sent twice. \
                   After outbox-router switch stream, outbox_router.switch says that a slot has \
                   every row since, and no worker is given keys of the table. A stream does not \
-                  start while workers hold unexpired leases of a table that it has.",
+                  start while workers of its pipeline hold unexpired leases of a table that it \
+                  has, nor before a switch of it is complete.",
         remedy: "set postgres.source = \"stream\" and start the router again; or go back to \
                  polling by `outbox-router switch polling {admin}`",
         cases: &[
@@ -242,6 +243,20 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "the switch is not complete",
                 "`outbox-router switch stream {admin}` goes on; `outbox-router switch polling \
                  {admin}` gives the tables back to the workers",
+            ),
+            case_remedy(
+                Case::SwitchingBack,
+                "only the switch back leads out",
+                "`outbox-router switch polling {admin}` completes it; then the workers poll the \
+                 tables, and `outbox-router switch stream {admin}` hands them over again",
+            ),
+            case_remedy(
+                Case::SwitchLeavesTable,
+                "switch polling is not told of every table that the slot has rows of",
+                "the slot is dropped, and with it the rows that it has of that table: name the table \
+                 in an [[outbox]] of the configuration, too; if it is no outbox, take it out of the \
+                 publication (`alter publication NAME drop table TABLE`); then type the same command \
+                 again",
             ),
             case_remedy(
                 Case::SwitchOfOther,

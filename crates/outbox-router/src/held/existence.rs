@@ -19,19 +19,19 @@ pub(crate) async fn exists(client: &Client, table: &str) -> Result<bool, tokio_p
     client.query_one(EXISTS, &[&table]).await?.try_get(0)
 }
 
-/// Whether two tables are there, and this role may read both.
+/// Whether these tables are there, and this role may read all of them.
 ///
 /// # Errors
 /// The connection broke.
-pub(crate) async fn are_readable(
+pub(crate) async fn are_readable<const N: usize>(
     sql: &mut impl TextQuery,
     what: &'static str,
-    tables: [&str; 2],
+    tables: [&str; N],
 ) -> Result<bool, Failure> {
-    let [one, other] = tables.map(quote_literal);
+    let names = tables.map(quote_literal).join(", ");
     let statement = format!(
-        "select count(*) = 2 from pg_class c join pg_namespace n on n.oid = c.relnamespace \
-         where n.nspname = 'outbox_router' and c.relname in ({one}, {other}) \
+        "select count(*) = {N} from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+         where n.nspname = 'outbox_router' and c.relname in ({names}) \
            and has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select')"
     );
     one_row(sql, what, &statement).await?.boolean()

@@ -16,7 +16,7 @@ use crate::{
     monitor::{
         self, Connect, SqlSession, catalog::Sought, connection::drive, server::ServerSettings,
     },
-    polling::sql::still_polled,
+    polling::sql::kept_from_stream,
     postgres::{
         ClientEncoding, ConnInfo, Options, ReplicationConnection, ServerErrorKind, SocketOptions,
         TextQuery, WAL_SENDER_TIMEOUT, command_failure, connect_failure, connect_sql,
@@ -164,14 +164,16 @@ impl Source {
         monitor::catalog::read(&mut open.connection, open.version, sought).await
     }
 
-    /// Somebody may have changed `postgres.source` while workers of the old configuration run on.
+    /// Somebody may have changed `postgres.source` while workers of the old configuration run on, or
+    /// before a switch was complete.
     async fn refuse_polled(
         &self,
         open: &mut OpenConnection,
         catalog: &Catalog,
     ) -> Result<(), Failure> {
-        let polled = still_polled(&mut open.connection, catalog, &self.outboxes).await?;
-        polled.into_iter().next().map_or(Ok(()), Err)
+        let (sql, pipeline) = (&mut open.connection, &self.pipeline.name);
+        let kept = kept_from_stream(sql, pipeline, catalog, &self.outboxes).await?;
+        kept.into_iter().next().map_or(Ok(()), Err)
     }
 
     async fn try_open(&self) -> Result<(OpenConnection, Server), Failure> {

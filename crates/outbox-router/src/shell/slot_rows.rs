@@ -4,7 +4,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use pgoutput::{Frame, Message, Relation, TupleData};
-use relay::{Code, Failure, Lsn, TableName, source::Oid};
+use relay::{Code, Failure, Lsn, source::Oid};
 
 use super::{command_stream::CommandFrame, connect::Source, slot_copy::SlotCopy};
 
@@ -14,8 +14,9 @@ const WAIT: Duration = Duration::from_secs(1);
 /// See the module's header.
 pub(crate) struct SlotRows {
     copy: SlotCopy,
-    /// Whose rows are looked for, each with the columns of its identity.
-    tables: Vec<(TableName, Vec<String>)>,
+    /// Whose rows are looked for, each with the columns of its identity. A table that was renamed
+    /// has the former name in rows from before.
+    tables: Vec<(Oid, Vec<String>)>,
     /// Where the identity stands in the rows of a relation.
     known: HashMap<Oid, Known>,
     /// Where the commit record of the transaction begins that is being sent.
@@ -52,7 +53,7 @@ impl Source {
     /// The server cannot be reached or refuses; the slot is missing, lost, or of another plugin.
     pub(crate) async fn slot_rows(
         &self,
-        tables: Vec<(TableName, Vec<String>)>,
+        tables: Vec<(Oid, Vec<String>)>,
     ) -> Result<SlotRows, Failure> {
         let (copy, _) = self.copy_slot().await?;
         Ok(SlotRows { copy, tables, known: HashMap::new(), open: None })
@@ -98,7 +99,7 @@ impl SlotRows {
 
 /// What a frame changes.
 struct Reading<'r> {
-    tables: &'r [(TableName, Vec<String>)],
+    tables: &'r [(Oid, Vec<String>)],
     known: &'r mut HashMap<Oid, Known>,
     open: &'r mut Option<Lsn>,
 }
@@ -149,13 +150,11 @@ impl Reading<'_> {
 
 /// Where the identity stands; `None`: the rows of this relation are not looked for.
 fn describe(
-    tables: &[(TableName, Vec<String>)],
+    tables: &[(Oid, Vec<String>)],
     relation: &Relation<'_>,
 ) -> Result<Option<Known>, Failure> {
-    let is_it = |(name, _): &(TableName, Vec<String>)| {
-        name.schema.as_bytes() == relation.namespace && name.name.as_bytes() == relation.name
-    };
-    let Some(table) = tables.iter().position(is_it) else { return Ok(None) };
+    let table = tables.iter().position(|(oid, _)| *oid == relation.id);
+    let Some(table) = table else { return Ok(None) };
     let identity = tables.get(table).map(|(_, columns)| columns.as_slice()).unwrap_or_default();
     let place = |column: &String| {
         relation.columns().position(|known| known.name == column.as_bytes()).ok_or_else(|| {
@@ -200,9 +199,9 @@ mod tests {
         wal(&[b"C\0", &at.to_be_bytes(), &(at + 1).to_be_bytes(), &[0; 8]])
     }
 
-    fn relation(name: &[u8]) -> Vec<u8> {
+    fn relation(oid: u8, name: &[u8]) -> Vec<u8> {
         let column = [0, 0, 0, 25, 0xff, 0xff, 0xff, 0xff];
-        let head = [b"R\0\0\0\x07public\0", name, b"\0d\0\x02"].concat();
+        let head = [b"R\0\0\0", [oid].as_slice(), b"public\0", name, b"\0d\0\x02"].concat();
         wal(&[&head, b"\0payload\0", &column, b"\x01id\0", &column])
     }
 
@@ -211,8 +210,7 @@ mod tests {
     }
 
     fn steps(frames: &[Vec<u8>]) -> Vec<String> {
-        let name = TableName { schema: "public".into(), name: "outbox".into() };
-        let tables = [(name, vec!["id".to_owned()])];
+        let tables = [(Oid::from_u32(7), vec!["id".to_owned()])];
         let (mut known, mut open) = (HashMap::new(), None);
         let steps = frames.iter().map(|frame| {
             let reading = Reading { tables: &tables, known: &mut known, open: &mut open };
@@ -226,10 +224,12 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_told_by_its_identity_and_its_commit() {
-        let frames = [begin(16), relation(b"outbox"), insert(), commit(16)];
-        assert_eq!(steps(&frames), ["other", "other", "42 at 0/10", "passed 0/11"]);
-        let frames = [begin(16), relation(b"other"), insert()];
+    fn a_row_is_told_by_its_identity_and_its_commit_whatever_its_table_was_called() {
+        for name in [b"outbox".as_slice(), b"its former name"] {
+            let frames = [begin(16), relation(7, name), insert(), commit(16)];
+            assert_eq!(steps(&frames), ["other", "other", "42 at 0/10", "passed 0/11"]);
+        }
+        let frames = [begin(16), relation(8, b"outbox"), insert()];
         assert_eq!(steps(&frames), ["other", "other", "other"]);
     }
 
@@ -243,11 +243,10 @@ mod tests {
 
     #[test]
     fn a_relation_without_the_identity_is_refused() {
-        let name = TableName { schema: "public".into(), name: "outbox".into() };
-        let tables = [(name, vec!["number".to_owned()])];
+        let tables = [(Oid::from_u32(7), vec!["number".to_owned()])];
         let (mut known, mut open) = (HashMap::new(), None);
         let reading = Reading { tables: &tables, known: &mut known, open: &mut open };
-        let failure = reading.frame(&relation(b"outbox")).err().unwrap();
+        let failure = reading.frame(&relation(7, b"outbox")).err().unwrap();
         assert_eq!(failure.code, Code::ColumnMissing);
     }
 }

@@ -117,6 +117,10 @@ cases! {
     SwitchLater = "switch_later" of Switched,
     /// Tables are being handed to the stream, and nobody polls them meanwhile.
     Switching = "switching" of Switched,
+    /// Tables are being given back to the workers.
+    SwitchingBack = "switching_back" of Switched,
+    /// The slot has rows of a table that a switch is not told of.
+    SwitchLeavesTable = "switch_leaves_table" of Switched,
     /// A switch finds a slot, or a witness, that it has not made.
     SwitchOfOther = "switch_of_other" of Switched,
     /// Tables are to be streamed that workers poll.

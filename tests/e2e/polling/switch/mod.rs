@@ -2,6 +2,8 @@
 //! time.
 
 mod kills;
+mod refusals;
+mod tables;
 
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use testbed::postgres::{DATABASE, PgBouncer, SUPERUSER};
 use testbed::router::RouterProcess;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::{BATCH, COLUMNS, load, set_up, wait_polling, wait_published};
+use super::{BATCH, COLUMNS, load, set_up, stop, wait_polling, wait_published};
 
 /// The same tables, by both sources.
 struct Configurations {
@@ -76,7 +78,8 @@ async fn switched(fixture: &Fixture, to: &str) -> String {
     said
 }
 
-/// Starts the command, and kills it when it says this.
+/// Starts the command, and kills it when it says this of what it does; first it says what it will do,
+/// in numbered lines.
 async fn killed_when(fixture: &Fixture, to: &str, what: &str) {
     let mut line = line(fixture, to);
     line.push("--yes".to_owned());
@@ -85,18 +88,13 @@ async fn killed_when(fixture: &Fixture, to: &str, what: &str) {
     let mut said = BufReader::new(run.stdout.take().unwrap()).lines();
     let mut is_said = false;
     while let Some(line) = said.next_line().await.unwrap() {
-        if line.contains(what) {
+        if line.contains(what) && !line.starts_with(|first: char| first.is_ascii_digit()) {
             is_said = true;
             break;
         }
     }
     assert!(is_said, "it has never said {what}");
     run.kill().await.unwrap();
-}
-
-async fn stop(router: &mut RouterProcess) {
-    router.sigterm().unwrap();
-    assert_eq!(router.wait_exit(SHORT_DEADLINE).await.unwrap().code(), Some(0));
 }
 
 fn is_refused(status: &Value) -> bool {
@@ -156,13 +154,14 @@ async fn each_row_comes_once(begun: (Fixture, Configurations), load: Load) -> St
     configure(&mut fixture, &configurations.stream);
     fixture.restart().await.unwrap();
     wait_committed(&running, 300).await.unwrap();
+    // The router has read its file.
+    configure(&mut fixture, &configurations.polling);
     let (exit, said) = switch(&fixture, "polling", "--yes").await;
     assert_eq!(exit, Some(1), "{said}");
     assert!(said.contains("is in use by pid"), "{said}");
 
     stop(&mut fixture.router).await;
     wait_committed(&running, 200).await.unwrap();
-    configure(&mut fixture, &configurations.polling);
     let said = switched(&fixture, "polling").await;
     assert!(said.contains("start outbox-router run again"), "{said}");
     assert!(fixture.postgres.slot(SLOT).await.unwrap().is_none());

@@ -159,7 +159,7 @@ pub(super) struct PostgresFacts {
     pub(super) publication: Part<PublicationFacts>,
     pub(super) tables: Part<Vec<TableFacts>>,
     /// Which of the tables workers poll, as failures.
-    pub(super) still_polled: Part<Vec<Failure>>,
+    pub(super) kept_from_stream: Part<Vec<Failure>>,
     /// Which roles may move rows of partitioned outboxes.
     pub(super) moves: Part<Vec<RowMovePrivileges>>,
     /// Views of the system that the role may not read.

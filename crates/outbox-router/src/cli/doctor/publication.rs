@@ -64,7 +64,7 @@ pub(super) const CHECKS: &[Check] = &[
         name: "no worker polls the tables that are streamed",
         reports: &[error(Code::Switched.as_str())],
         judge: |facts| {
-            let polled = facts.postgres()?.still_polled.as_ref().map_err(NotRun::from)?;
+            let polled = facts.postgres()?.kept_from_stream.as_ref().map_err(NotRun::from)?;
             Ok(polled.iter().map(Finding::of).collect())
         },
     },

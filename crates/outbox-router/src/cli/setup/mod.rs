@@ -143,6 +143,7 @@ async fn apply(
         client.batch_execute(sql::TIMEOUTS).await?;
         let version = preflight::server(client).await?;
         // Checked before anything is created, so that a refusal leaves nothing behind.
+        polled_before::refuse_switching(client, &tables).await?;
         let slot = slot::find(client, name).await?;
         match &slot {
             Some(slot) => slot.check_fits(name)?,

@@ -1,10 +1,35 @@
-//! Tables that workers poll: a slot beside them would send every row twice, and none that was
-//! pending before it.
+//! Tables that workers poll, or are about to hand over: a slot that is made beside them would send
+//! every row twice, and none that was pending before it.
 
 use relay::{Case, Failure, Name, TableName};
 use tokio_postgres::Client;
 
-use crate::{cli::TaskError, held, postgres::quote_table};
+use crate::{
+    cli::TaskError,
+    held,
+    polling::sql::{switch::SwitchState, switching},
+    postgres::quote_table,
+};
+
+/// # Errors
+/// A switch of a table is not complete.
+pub(super) async fn refuse_switching(
+    client: &Client,
+    tables: &[TableName],
+) -> Result<(), TaskError> {
+    if !held::exists(client, "switch").await? {
+        return Ok(());
+    }
+    let query = "select state from outbox_router.switch where relation = to_regclass($1)";
+    for table in tables {
+        let Some(row) = client.query_opt(query, &[&quote_table(table)]).await? else { continue };
+        let state: String = row.try_get(0)?;
+        if let Some(failure) = switching(table, SwitchState::of(&state)) {
+            return Err(failure.into());
+        }
+    }
+    Ok(())
+}
 
 /// The workers of a table that are seen, and whether it was ever polled and not handed over since.
 const QUERY: &str = "\

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::{
     cli::{
@@ -77,9 +77,23 @@ pub struct ToStreamArgs {
     pub overrides: Overrides,
 }
 
+/// Whether a person says that the tables were streamed from the slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Streamed {
+    /// A person does.
+    Said,
+    /// Nobody does.
+    Unsaid,
+}
+
 /// `switch polling`
 #[derive(Debug, Args)]
 pub struct ToPollingArgs {
+    /// The tables were streamed from this slot, although no witness says so, since
+    /// kafka.state_topic is empty
+    #[arg(long = "streamed", num_args = 0, default_value = "unsaid")]
+    #[arg(default_missing_value = "said")]
+    pub streamed: Streamed,
     /// Whether it asks, and whether anything is changed.
     #[command(flatten)]
     pub how: HowArgs,

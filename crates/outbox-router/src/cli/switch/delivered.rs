@@ -7,8 +7,9 @@
 //! finds the same rows and those that came since.
 
 use relay::{
-    Code, Failure, Lsn, TableName,
+    Code, Failure, Lsn,
     polling::{RequestNumber, RowId, SettleRequest, ShardSet, TableIndex},
+    source::Oid,
 };
 use tokio::time::Instant;
 use tokio_postgres::{Client, SimpleQueryMessage};
@@ -46,8 +47,8 @@ impl Switching<'_> {
         terminal: &mut Terminal<'_>,
     ) -> Result<Marked, TaskError> {
         let (mut database, tables) = self.described(Uuid::new_v4()).await?;
-        let identities: Vec<(TableName, Vec<String>)> =
-            tables.iter().map(|table| (table.name().clone(), owned(table))).collect();
+        let identities: Vec<(Oid, Vec<String>)> =
+            tables.iter().map(|table| (Oid::from_u32(table.oid()), owned(table))).collect();
         let work = with_connection(self.access, COMMAND, async |reader| {
             reader.batch_execute(SESSION).await?;
             reader.batch_execute(&begin_snapshot(None)).await?;

@@ -18,12 +18,14 @@ struct Later {
 
 impl Switching<'_> {
     /// # Errors
-    /// Rows are not to be sent within this time (P043).
+    /// Rows are not to be sent within `wait`, nor within a lease (P043).
     pub(super) async fn refuse_later(
         &self,
         tables: &[PolledTable],
-        within: Duration,
+        wait: Duration,
     ) -> Result<(), TaskError> {
+        // For so long workers of this pipeline take the rows that they are sending.
+        let within = wait.max(self.config.polling.lease);
         for table in tables {
             let later = self.later(&table.pending_later()).await?;
             if let (Some(at), Some(seconds)) = (&later.at, later.seconds)

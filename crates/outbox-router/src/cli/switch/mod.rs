@@ -40,14 +40,16 @@ use super::{
 };
 use crate::{
     config::{Config, SourceKind},
-    polling::sql::{Database, PolledTable, RowScope, SqlSettings, TableConfig},
+    polling::sql::{
+        Database, PolledTable, RowScope, SqlSettings, TableConfig, switch::value_forms,
+    },
     prepare,
     republish::journal,
     shell::{Endpoint, Source},
 };
 pub use args::{Switch, ToPollingArgs, ToStreamArgs};
 use plan::{Found, Presence};
-use state::{Standing, Switched};
+use state::{Standing, Switched, Towards};
 
 /// The name of the command in the audit.
 const COMMAND: &str = "switch";
@@ -64,17 +66,24 @@ pub(super) async fn switch(
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    let (Switch::Stream(ToStreamArgs { how, .. }) | Switch::Polling(ToPollingArgs { how, .. })) =
-        command;
-    if config.postgres.source == SourceKind::Stream
-        && let Switch::Stream(_) = command
-    {
-        writeln!(terminal.err, "error: switch stream reads how the tables are polled")?;
-        writeln!(
-            terminal.err,
-            "  hint: leave postgres.source = \"polling\" until the command is complete; it says \
-             when to change it"
-        )?;
+    let how = match command {
+        Switch::Stream(ToStreamArgs { how, .. }) | Switch::Polling(ToPollingArgs { how, .. }) => {
+            how
+        }
+    };
+    if config.postgres.source == SourceKind::Stream {
+        let hint = match command {
+            Switch::Stream(_) => {
+                "leave postgres.source = \"polling\" until the command is complete; it says when to \
+                 change it"
+            }
+            Switch::Polling(_) => {
+                "set postgres.source = \"polling\", and the keys that say how the tables are marked \
+                 and ordered; but start no worker before the command is complete"
+            }
+        };
+        writeln!(terminal.err, "error: switch reads how the tables are polled")?;
+        writeln!(terminal.err, "  hint: {hint}")?;
         return Ok(Exit::Usage);
     }
     if config.outbox.is_empty() {
@@ -85,6 +94,7 @@ pub(super) async fn switch(
     let by = how.person(access.environment);
     let work = with_connection(access, COMMAND, async |books| {
         books.batch_execute(SESSION).await?;
+        books.batch_execute(&value_forms()).await?;
         if let Err(holder) = journal::lock(books, &config.name).await? {
             writeln!(terminal.err, "error: nothing was done: {holder}")?;
             return Ok(Exit::Failure);
@@ -92,7 +102,11 @@ pub(super) async fn switch(
         let tables = config.polled_tables();
         let names: Vec<TableName> = tables.iter().map(|table| table.outbox.name.clone()).collect();
         let switched = Switched::find(books, &names).await?;
-        let standing = switched.standing(books).await?;
+        let towards = match command {
+            Switch::Stream(_) => Towards::Stream,
+            Switch::Polling(_) => Towards::Polling,
+        };
+        let standing = switched.standing(books, towards).await?;
         let work = Switching { config, access, books, tables, names, switched, standing, by: &by };
         match command {
             Switch::Stream(args) => Box::pin(work.to_stream(args, terminal)).await,

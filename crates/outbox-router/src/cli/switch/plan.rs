@@ -2,6 +2,7 @@
 
 use relay::{Case, Failure, Name};
 
+use super::args::Streamed;
 use crate::polling::sql::switch::SwitchState;
 
 /// What there is before a switch.
@@ -25,13 +26,6 @@ impl Presence {
     pub(super) const fn of<T>(found: Option<&T>) -> Self {
         if found.is_some() { Self::There } else { Self::Missing }
     }
-}
-
-/// By what the configuration delivers rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Configured {
-    Stream,
-    Polling,
 }
 
 /// What `switch stream` has to do.
@@ -70,22 +64,20 @@ impl Found<'_> {
                 Err(self.of_other("the state topic has a witness of an earlier stream"))
             }
             (Some(SwitchState::Closing), _, Presence::Missing) => Ok(ToStream::Again),
-            (Some(SwitchState::Closing), _, Presence::There) => Err(self.of_other(
-                "a router has streamed from it before all pending rows were sent; outbox-router \
-                 switch polling gives the tables back to the workers, which send these rows again",
+            (Some(SwitchState::Closing), _, Presence::There) => Err(self.back(
+                "a router has streamed from it before all pending rows were sent; the workers send \
+                 these rows again",
             )),
             (Some(SwitchState::Sent), Presence::There, _) => Ok(ToStream::Finish),
             (Some(SwitchState::Sent), Presence::Missing, _) => Err(self.without_slot()),
             (Some(SwitchState::Stream), ..) => Ok(ToStream::Nothing),
-            (Some(SwitchState::Marked), ..) => Err(self.of_other(
-                "a switch back is not complete: outbox-router switch polling completes it",
-            )),
+            (Some(SwitchState::Marked), ..) => Err(self.back("a switch back is not complete")),
         }
     }
 
     /// # Errors
     /// Nothing shows what the stream has delivered.
-    pub(super) fn to_polling(self, configured: Configured) -> Result<ToPolling, Failure> {
+    pub(super) fn to_polling(self, streamed: Streamed) -> Result<ToPolling, Failure> {
         match (self.state, self.slot) {
             (Some(SwitchState::Closing), _) => Ok(ToPolling::GiveUp),
             // A router may have taken the slot since its rows were marked.
@@ -97,9 +89,9 @@ impl Found<'_> {
                 Err(self.without_slot())
             }
             (Some(SwitchState::Marked), Presence::Missing) => Ok(ToPolling::CleanUp),
-            // Set up for the stream from the beginning, as the configuration or the witness says.
+            // Set up for the stream from the beginning, as a person or the witness says.
             (None, Presence::There)
-                if configured == Configured::Stream || self.witness == Presence::There =>
+                if streamed == Streamed::Said || self.witness == Presence::There =>
             {
                 Ok(ToPolling::Mark)
             }
@@ -114,7 +106,7 @@ impl Found<'_> {
         match (self.slot, self.witness) {
             (Presence::There, Presence::Missing) => Some(format!(
                 "there is a slot {name}, and no witness of it; if a router has delivered rows of \
-                 these tables from it, type this command with postgres.source = \"stream\""
+                 these tables from it, type this command with --streamed"
             )),
             (Presence::Missing, Presence::There) => Some(format!(
                 "there is a witness of a stream, and its slot {name} is gone; rows that the stream \
@@ -129,6 +121,12 @@ impl Found<'_> {
         let Self { name, .. } = self;
         let what = format!("the slot {name} does not begin where polling ends: {why}");
         Failure::of(Case::SwitchOfOther, what).naming(Name::Slot, *name)
+    }
+
+    fn back(&self, why: &str) -> Failure {
+        let Self { name, .. } = self;
+        let what = format!("the slot {name} does not begin where polling ends: {why}");
+        Failure::of(Case::SwitchingBack, what).naming(Name::Slot, *name)
     }
 
     fn without_slot(&self) -> Failure {
@@ -174,29 +172,29 @@ mod tests {
         let other = Err(Some(Case::SwitchOfOther));
         assert_eq!(todo(None, There, Missing), other);
         assert_eq!(todo(None, Missing, There), other);
-        assert_eq!(todo(Some(SwitchState::Closing), There, There), other);
-        assert_eq!(todo(Some(SwitchState::Marked), There, There), other);
+        let back = Err(Some(Case::SwitchingBack));
+        assert_eq!(todo(Some(SwitchState::Closing), There, There), back);
+        assert_eq!(todo(Some(SwitchState::Marked), There, There), back);
         let without = Err(Some(Case::SwitchWithoutSlot));
         assert_eq!(todo(Some(SwitchState::Sent), Missing, Missing), without);
     }
 
     #[test]
     fn a_kill_at_any_step_to_polling_is_gone_on_from() {
-        let todo =
-            |state, slot, configured| case(found(state, slot, Missing).to_polling(configured));
+        let todo = |state, slot, streamed| case(found(state, slot, Missing).to_polling(streamed));
         let stream = Some(SwitchState::Stream);
-        for configured in [Configured::Stream, Configured::Polling] {
-            assert_eq!(todo(stream, There, configured), Ok(ToPolling::Mark));
+        for streamed in [Streamed::Said, Streamed::Unsaid] {
+            assert_eq!(todo(stream, There, streamed), Ok(ToPolling::Mark));
             let without = Err(Some(Case::SwitchWithoutSlot));
-            assert_eq!(todo(stream, Missing, configured), without);
+            assert_eq!(todo(stream, Missing, streamed), without);
             let marked = Some(SwitchState::Marked);
-            assert_eq!(todo(marked, There, configured), Ok(ToPolling::Mark), "it may be used");
-            assert_eq!(todo(marked, Missing, configured), Ok(ToPolling::CleanUp));
+            assert_eq!(todo(marked, There, streamed), Ok(ToPolling::Mark), "it may be used");
+            assert_eq!(todo(marked, Missing, streamed), Ok(ToPolling::CleanUp));
             for slot in [There, Missing] {
                 let closing = Some(SwitchState::Closing);
-                assert_eq!(todo(closing, slot, configured), Ok(ToPolling::GiveUp));
+                assert_eq!(todo(closing, slot, streamed), Ok(ToPolling::GiveUp));
             }
-            assert_eq!(todo(None, Missing, configured), Ok(ToPolling::Nothing));
+            assert_eq!(todo(None, Missing, streamed), Ok(ToPolling::Nothing));
         }
     }
 
@@ -204,15 +202,15 @@ mod tests {
     #[test]
     fn tables_that_are_polled_are_not_marked_because_of_a_slot_that_is_left() {
         let found = found(None, There, Missing);
-        assert_eq!(found.to_polling(Configured::Polling), Ok(ToPolling::Nothing));
-        assert_eq!(found.to_polling(Configured::Stream), Ok(ToPolling::Mark));
+        assert_eq!(found.to_polling(Streamed::Unsaid), Ok(ToPolling::Nothing));
+        assert_eq!(found.to_polling(Streamed::Said), Ok(ToPolling::Mark));
     }
 
     /// The configuration says already that they are polled, and no switch has ever been typed.
     #[test]
     fn tables_that_were_streamed_from_the_beginning_are_known_by_their_witness() {
         let found = found(None, There, There);
-        assert_eq!(found.to_polling(Configured::Polling), Ok(ToPolling::Mark));
+        assert_eq!(found.to_polling(Streamed::Unsaid), Ok(ToPolling::Mark));
         assert_eq!(found.left_of_a_stream(), None);
     }
 }

@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use relay::{Case, Failure, Lsn, Name};
+use relay::{Case, Code, Failure, Lsn, Name};
 use tokio::time::{Instant, sleep};
 
-use super::{
-    ASK_EVERY, Switching,
-    args::ToPollingArgs,
-    plan::{Configured, ToPolling},
-};
+use super::{ASK_EVERY, Switching, args::ToPollingArgs, plan::ToPolling};
 use crate::{
     cli::{
         Exit, TaskError, Terminal, new_slot,
@@ -18,7 +14,6 @@ use crate::{
         witness::{self, Records},
     },
     codes::ADMIN,
-    config::SourceKind,
     polling::sql::switch::SwitchState,
     postgres::quote_identifier,
     shell::SlotHolder,
@@ -37,12 +32,8 @@ impl Switching<'_> {
         args: &ToPollingArgs,
         terminal: &mut Terminal<'_>,
     ) -> Result<Exit, TaskError> {
-        let configured = match self.config.postgres.source {
-            SourceKind::Stream => Configured::Stream,
-            SourceKind::Polling => Configured::Polling,
-        };
         let found = self.found().await?;
-        let todo = found.to_polling(configured)?;
+        let todo = found.to_polling(args.streamed)?;
         if todo == ToPolling::Nothing {
             writeln!(terminal.out, "the tables are polled already: {}", self.table_list())?;
             if let Some(left) = found.left_of_a_stream() {
@@ -78,12 +69,8 @@ impl Switching<'_> {
             // The configuration of the workers was never changed.
             ToPolling::GiveUp => "the workers take the tables again by themselves".to_owned(),
             ToPolling::Mark | ToPolling::CleanUp | ToPolling::Nothing => format!(
-                "{}outbox-router setup --apply {ADMIN}, where it was never typed for polling, and \
-                 start outbox-router run again",
-                match configured {
-                    Configured::Stream => "set postgres.source = \"polling\", then ",
-                    Configured::Polling => "",
-                }
+                "outbox-router setup --apply {ADMIN}, where it was never typed for polling, and \
+                 start outbox-router run again"
             ),
         };
         writeln!(terminal.out, "next: {next}")?;
@@ -98,7 +85,10 @@ impl Switching<'_> {
                 "the slot {} is held: no router may stream from it meanwhile",
                 self.slot()
             ));
-            steps.push(format!("the rows of {tables} that the stream has delivered are marked"));
+            steps.push(format!(
+                "the rows of {tables} that are pending, and that the slot has no more, count as \
+                 delivered: they are marked, or deleted where outbox.mark.how is \"delete\""
+            ));
         }
         let publication = &self.config.postgres.publication;
         let publication = if self.standing.made_publication {
@@ -187,20 +177,32 @@ impl Switching<'_> {
     /// The position before which every transaction is delivered.
     async fn delivered_until(&self, held: &SlotHolder) -> Result<Lsn, TaskError> {
         let source = self.source()?;
-        let (reading, witness) = match Records::of(self.config, self.access)? {
+        let (mut reading, witness) = match Records::of(self.config, self.access)? {
             None => (source.read(None).await?, None),
             Some(records) => {
-                let (mut reading, stored) = witness::read_together(&records, &source).await?;
-                witness::ignore_holder(&mut reading, held.pid());
+                let (reading, stored) = witness::read_together(&records, &source).await?;
                 (reading, stored.witness.map(|witness| (witness, stored.cluster)))
             }
         };
+        witness::ignore_holder(&mut reading, held.pid());
         let slot = reading.slot_reading.slot.as_ref();
         let confirmed = slot.and_then(|slot| slot.confirmed_flush_lsn).unwrap_or(Lsn::ZERO);
-        let Some((witness, cluster)) = witness else { return Ok(confirmed) };
         // Rows of a gap are not delivered, and would be marked.
-        witness::check_as_left(self.config, &witness, &cluster, reading)?;
-        Ok(confirmed.max(witness.position))
+        let Some((witness, cluster)) = witness else {
+            witness::baseline(self.config, reading, &[])?;
+            let publication = self.config.postgres.publication.as_str();
+            let left = self.switched.left_out(self.books, publication).await?;
+            return left.first().map_or(Ok(confirmed), |table| {
+                Err(leaves_table(&format!("the publication {publication} has table {table}"))
+                    .into())
+            });
+        };
+        let left = witness::check_as_left(self.config, &witness, &cluster, reading)?;
+        let left = left.iter().find(|failure| failure.code == Code::TableUnconfigured);
+        match left {
+            Some(failure) => Err(leaves_table(&failure.message).into()),
+            None => Ok(confirmed.max(witness.position)),
+        }
     }
 
     /// Nothing says whether the switch has given the right, and something else may need it.
@@ -262,4 +264,8 @@ impl Switching<'_> {
         writeln!(terminal.out, "tables: may be polled, {}", self.table_list())?;
         Ok(())
     }
+}
+
+fn leaves_table(what: &str) -> Failure {
+    Failure::of(Case::SwitchLeavesTable, format!("{what}, and the slot is to be dropped"))
 }

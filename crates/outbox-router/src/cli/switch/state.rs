@@ -18,6 +18,13 @@ pub(super) struct Switched {
     oids: Vec<u32>,
 }
 
+/// Where the tables are to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Towards {
+    Stream,
+    Polling,
+}
+
 /// What is known of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Standing {
@@ -45,11 +52,16 @@ impl Switched {
         Ok(Self { oids })
     }
 
-    /// Reads how far they are.
+    /// Reads how far they are. On the way back, tables of which nothing is said are where the others
+    /// are, if these are streamed: a table that is added to a stream is handed over by no switch.
     ///
     /// # Errors
     /// They are not equally far.
-    pub(super) async fn standing(&self, client: &Client) -> Result<Standing, TaskError> {
+    pub(super) async fn standing(
+        &self,
+        client: &Client,
+        towards: Towards,
+    ) -> Result<Standing, TaskError> {
         if !held::exists(client, "switch").await? {
             return Ok(Standing::default());
         }
@@ -63,7 +75,8 @@ impl Switched {
             standings.push(Standing { state: SwitchState::of(&text), made_publication });
         }
         let Some(first) = standings.first().copied() else { return Ok(Standing::default()) };
-        if standings.len() != self.oids.len()
+        let may_join = towards == Towards::Polling && first.state == Some(SwitchState::Stream);
+        if (standings.len() != self.oids.len() && !may_join)
             || standings.iter().any(|other| other.state != first.state)
         {
             let what = "outbox_router.switch has some tables of this configuration and not all: \
@@ -72,6 +85,23 @@ impl Switched {
         }
         let made_publication = standings.iter().any(|standing| standing.made_publication);
         Ok(Standing { made_publication, ..first })
+    }
+
+    /// The tables of the publication that are none of these, nor partitions of them.
+    pub(super) async fn left_out(
+        &self,
+        client: &Client,
+        publication: &str,
+    ) -> Result<Vec<String>, TaskError> {
+        let query = "select t.schemaname || '.' || t.tablename from pg_publication_tables t \
+                     join pg_namespace n on n.nspname = t.schemaname \
+                     join pg_class c on c.relnamespace = n.oid and c.relname = t.tablename \
+                     where t.pubname = $1 and c.oid <> all($2) \
+                       and not exists (select from pg_partition_ancestors(c.oid) a \
+                                       where a.relid = any($2)) \
+                     order by 1";
+        let rows = client.query(query, &[&publication, &self.oids]).await?;
+        Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
 
     /// Makes the tables of the switch, and lets the router read the one that it asks.

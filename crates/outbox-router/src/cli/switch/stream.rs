@@ -100,7 +100,8 @@ impl Switching<'_> {
         self.refuse_abandoned(database, tables).await?;
         self.refuse_later(tables, args.wait).await?;
         self.make_objects(args, role, version, terminal).await?;
-        Box::pin(self.with_new_slot((args, version), holder, tables, terminal)).await
+        let of_worker = (holder, database, tables);
+        Box::pin(self.with_new_slot((args, version), of_worker, terminal)).await
     }
 
     fn steps_to_stream(&self, todo: ToStream, role: Option<&str>) -> Vec<String> {
@@ -237,8 +238,7 @@ impl Switching<'_> {
     async fn with_new_slot(
         &self,
         (args, version): (&ToStreamArgs, i32),
-        holder: Uuid,
-        tables: &[PolledTable],
+        (holder, database, tables): (Uuid, &mut Database<Endpoint>, &[PolledTable]),
         terminal: &mut Terminal<'_>,
     ) -> Result<bool, TaskError> {
         let source = self.source()?;
@@ -266,6 +266,8 @@ impl Switching<'_> {
         if !Box::pin(self.drain(holder, tables, &mut held, terminal)).await? {
             return Ok(false);
         }
+        // What was given up last is not pending any more.
+        self.refuse_abandoned(database, tables).await?;
         writeln!(terminal.out, "pending rows: are sent and marked")?;
         reached!(StreamSent);
         self.switched.set(self.books, SwitchState::Sent).await?;

@@ -79,7 +79,7 @@ impl Retiring {
                 .and_then(|reading| {
                     witness::check_as_left(config, witness, &stored.cluster, reading)
                 })
-                .and_then(|()| backlog.check_delivered(slot)),
+                .and_then(|_| backlog.check_delivered(slot)),
             Dropped::Before => {
                 witness::check_nothing_open(witness).and_then(|()| Err(delivered_unknown(slot)))
             }

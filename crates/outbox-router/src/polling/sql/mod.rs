@@ -12,7 +12,7 @@
 //! `indexes`, [`switch`]; for people: `stuck` and `decisions` (rows that are not delivered, and
 //! what is decided about them), `row_marks` (one row), `named` (rows by the ids that are typed);
 //! `removal` and `measure` (rows that nobody needs any more), `upkeep` and `columns` (what `doctor`
-//! asks for); `still_polled` (what a stream asks for before it starts).
+//! asks for); `kept_from_stream` (what a stream asks for before it starts).
 
 mod blocked;
 mod columns;
@@ -27,6 +27,7 @@ mod fetch;
 mod filter;
 mod holders;
 mod indexes;
+mod kept_from_stream;
 mod key;
 mod lease;
 mod listen;
@@ -44,7 +45,6 @@ mod settle;
 pub mod setup;
 mod shown;
 mod size;
-mod still_polled;
 mod stuck;
 mod survey;
 pub mod switch;
@@ -58,6 +58,7 @@ pub use database::Database;
 pub use decisions::{Dropped, drop_rows, requeue};
 pub use holders::{Holder, Shares};
 pub use indexes::{IndexTrouble, IndexWork};
+pub(crate) use kept_from_stream::{kept_from_stream, switching};
 pub use lease::LeaseTable;
 pub use listen::Listener;
 pub use named::{NamedRows, RowNames};
@@ -67,7 +68,6 @@ pub use row_marks::{RowMarks, RowState, row_marks};
 pub use settings::{
     Direction, MarkConfig, MarkHow, Nulls, OrderColumn, RowScope, SqlSettings, TableConfig,
 };
-pub(crate) use still_polled::still_polled;
 pub use stuck::{Stuck, StuckFilter, StuckRow, columns_of, stuck};
 pub use survey::{RowCount, TableSurvey, survey};
 pub use table::PolledTable;

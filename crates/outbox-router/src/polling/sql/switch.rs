@@ -113,6 +113,14 @@ pub fn row_table() -> Statement {
     }
 }
 
+/// Gives values the forms of a stream for as long as the session lasts. A row is known by a text of
+/// its identity, which is another one where, say, the time zone is.
+pub fn value_forms() -> String {
+    let settings = VALUE_FORMS
+        .map(|(name, value)| format!("pg_catalog.set_config('{name}', '{value}', false)"));
+    format!("select {}", settings.join(", "))
+}
+
 /// Begins a transaction that sees one moment, in which values have the forms of a stream. It may
 /// take long.
 pub fn begin_snapshot(snapshot: Option<&str>) -> String {

@@ -20,7 +20,7 @@ use crate::{
     config::{Config, Environment, SourceKind},
     held,
     monitor::{self, SqlSession, catalog::Sought, connection::drive_without_limit, pins},
-    polling,
+    polling::sql::kept_from_stream,
     postgres::{
         Options, ReplicationConnection, TextQuery, connect_sql_announced, one_row, quote_literal,
         sql_failure,
@@ -132,7 +132,7 @@ impl Reader<'_> {
             pin: Err(none()),
             publication: Err(none()),
             tables: self.tables_of(names).await,
-            still_polled: Err(none()),
+            kept_from_stream: Err(none()),
             moves: Err(none()),
             denied: Vec::new(),
             retention: None,
@@ -166,8 +166,11 @@ impl Reader<'_> {
             Ok(publication) => monitor::moves::read(self.client, &publication.catalog).await,
             Err(failure) => Err(failure.clone()),
         };
-        let still_polled = match &publication {
-            Ok(of) => polling::sql::still_polled(&mut sql, &of.catalog, &of.outboxes).await,
+        let kept_from_stream = match &publication {
+            Ok(of) => {
+                let pipeline = &self.config.name;
+                kept_from_stream(&mut sql, pipeline, &of.catalog, &of.outboxes).await
+            }
             Err(failure) => Err(failure.clone()),
         };
         let pin = pins::oldest(self.client).await;
@@ -184,7 +187,7 @@ impl Reader<'_> {
             pin,
             publication,
             tables,
-            still_polled,
+            kept_from_stream,
             moves,
             denied,
             retention: None,

@@ -29,7 +29,7 @@ pub(super) fn for_router(
             .detail("accept states that Kafka has everything before that position");
     };
     match witness::check_as_left(config, known, &stored.cluster, reading) {
-        Ok(()) => {
+        Ok(_) => {
             Step::ready(NAME, format!("everything before {} is accounted for", known.position))
         }
         Err(failure) => open(&failure, file),

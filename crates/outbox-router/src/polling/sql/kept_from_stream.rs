@@ -1,0 +1,139 @@
+//! What keeps tables from being streamed. Beside a stream, workers would send each row twice; and
+//! before a switch is complete, the stream would send later rows of a key before earlier ones.
+
+use std::fmt;
+
+use relay::{Case, Failure, Name, TableName, source::Catalog};
+
+use super::switch::SwitchState;
+use crate::{
+    held::are_readable,
+    postgres::{TextQuery, quote_literal},
+};
+
+/// Looks for switches of these tables that are not complete, and for workers of this pipeline whose
+/// leases of them have not ended; another pipeline has marks of its own. What was left by workers
+/// that are gone counts for nothing. Where there are no such tables of the router, or this role may
+/// not read them, nothing is found.
+///
+/// # Errors
+/// The connection breaks.
+pub(crate) async fn kept_from_stream(
+    sql: &mut impl TextQuery,
+    pipeline: &str,
+    catalog: &Catalog,
+    outboxes: &relay::Outboxes,
+) -> Result<Vec<Failure>, Failure> {
+    let oids: Vec<String> =
+        catalog.outbox_tables(outboxes).iter().map(ToString::to_string).collect();
+    let mut kept = Vec::new();
+    if oids.is_empty() {
+        return Ok(kept);
+    }
+    let oids = oids.join(", ");
+    let what = "outbox_router.switch";
+    if are_readable(sql, what, ["switch"]).await? {
+        for mut row in sql.rows(what, &switches(&oids)).await? {
+            let table = TableName { schema: row.text()?, name: row.text()? };
+            kept.extend(switching(&table, SwitchState::of(&row.text()?)));
+        }
+    }
+    let what = "outbox_router.lease";
+    // A pipeline that never polled has none, and a role that was made for the stream alone may read
+    // none.
+    if are_readable(sql, what, ["lease", "worker"]).await? {
+        for mut row in sql.rows(what, &leases(pipeline, &oids)).await? {
+            let table = TableName { schema: row.text()?, name: row.text()? };
+            kept.push(polled(pipeline, &table, row.parsed()?));
+        }
+    }
+    Ok(kept)
+}
+
+/// The failure of a table whose switch is not complete.
+pub(crate) fn switching(table: &TableName, state: Option<SwitchState>) -> Option<Failure> {
+    let (case, what) = match state {
+        Some(SwitchState::Stream) => return None,
+        Some(SwitchState::Closing | SwitchState::Sent) => {
+            (Case::Switching, "is being handed to the stream: rows that are older are sent first")
+        }
+        Some(SwitchState::Marked) => (Case::SwitchingBack, "is being given back to the workers"),
+        None => (Case::SwitchingBack, "is in outbox_router.switch with a state of a later version"),
+    };
+    Some(Failure::of(case, format!("table {table} {what}")).naming(Name::Table, table))
+}
+
+fn polled(pipeline: &str, table: &TableName, workers: u64) -> Failure {
+    let workers = if workers == 1 { "a worker".to_owned() } else { format!("{workers} workers") };
+    let what = format!(
+        "table {table} is polled by {workers} of {pipeline}: beside a stream its rows would be sent \
+         twice"
+    );
+    Failure::of(Case::StillPolled, what).naming(Name::Table, table)
+}
+
+/// A partitioned table may be polled as a whole and streamed by its partitions, or the other way
+/// round.
+fn is_among(relation: impl fmt::Display, oids: &str) -> String {
+    format!(
+        "({relation} in ({oids}) \
+          or exists (select from pg_partition_ancestors({relation}) a where a.relid in ({oids})) \
+          or exists (select from pg_class s, pg_partition_ancestors(s.oid) a \
+                     where s.oid in ({oids}) and a.relid = {relation}))"
+    )
+}
+
+fn switches(oids: &str) -> String {
+    format!(
+        "select n.nspname, c.relname, h.state from outbox_router.switch h \
+         join pg_class c on c.oid = h.relation join pg_namespace n on n.oid = c.relnamespace \
+         where h.state <> 'stream' and {} order by 1, 2",
+        is_among("h.relation", oids)
+    )
+}
+
+fn leases(pipeline: &str, oids: &str) -> String {
+    format!(
+        "select n.nspname, c.relname, count(distinct l.holder) \
+         from outbox_router.lease l \
+         join pg_class c on c.oid = l.relation join pg_namespace n on n.oid = c.relnamespace \
+         left join outbox_router.worker w on w.relation = l.relation and w.holder = l.holder \
+         where l.holder is not null and l.expires_at > now() \
+           and coalesce(w.name = {}, true) and {} \
+         group by 1, 2 order by 1, 2",
+        quote_literal(pipeline),
+        is_among("l.relation", oids)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> TableName {
+        TableName { schema: "public".to_owned(), name: "outbox".to_owned() }
+    }
+
+    #[test]
+    fn it_is_said_who_polls_the_table() {
+        for (workers, who) in [(1, "a worker"), (3, "3 workers")] {
+            let expected = format!(
+                "P043: table public.outbox is polled by {who} of shop: beside a stream its rows \
+                 would be sent twice"
+            );
+            assert!(expected.ends_with(&polled("shop", &table(), workers).to_string()));
+        }
+    }
+
+    #[test]
+    fn a_table_is_streamed_when_its_switch_is_complete() {
+        let case = |state| switching(&table(), state).map(|failure| failure.case);
+        assert_eq!(case(Some(SwitchState::Stream)), None);
+        for state in [SwitchState::Closing, SwitchState::Sent] {
+            assert_eq!(case(Some(state)), Some(Some(Case::Switching)));
+        }
+        for state in [Some(SwitchState::Marked), None] {
+            assert_eq!(case(state), Some(Some(Case::SwitchingBack)));
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What a switch refuses because a row would be lost, sent twice or passed, and what leads out.
+
+use e2e::{Fixture, ROLE, SHORT_DEADLINE, SLOT, wait_committed};
+use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
+use testbed::router::RouterProcess;
+use testbed::wait::eventually;
+
+use super::super::{COLUMNS, DEADLINE, load};
+use super::{
+    begun, begun_with, configure, is_refused, killed_when, set_up, stop, switch, switched,
+};
+
+/// What a table needs so that a row can be given up.
+const ATTEMPTS: &str = "add attempts int not null default 0, add last_error text, \
+                        add available_at timestamptz, add abandoned_at timestamptz";
+
+async fn insert(session: &DatabaseSession, key: &str, headers: &str) {
+    let sql = "insert into outbox (aggregate_type, aggregate_id, event_type, payload, headers) \
+               values ('order', $1, 'Made', '{}', $2::text::jsonb)";
+    session.execute(sql, &[&key, &headers]).await.unwrap();
+}
+
+async fn count(session: &DatabaseSession, of: &str) -> i64 {
+    session.query_one(&format!("select count(*) from {of}"), &[]).await.unwrap().get(0)
+}
+
+async fn run(fixture: &Fixture, line: &[&str]) -> (Option<i32>, String) {
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let line = [line, &["--admin-url", &url]].concat();
+    let output = fixture.router.command(&line).await.unwrap();
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    (output.status.code(), format!("{out}{err}"))
+}
+
+/// The command itself gives it up, as the last row that is older than the slot. Rows of its key that
+/// come later would pass it in the stream.
+#[tokio::test]
+async fn a_row_that_is_given_up_meanwhile_is_not_handed_over() {
+    let builder =
+        Fixture::builder().set("on_error.bad_row", "dead_letter").set("retry.max_attempts", 1);
+    let (mut fixture, _) = begun_with(builder, &format!("{COLUMNS}, {ATTEMPTS}")).await;
+    stop(&mut fixture.router).await;
+    let session = fixture.session().await.unwrap();
+    insert(&session, "a", "{}").await;
+    // Headers that are no object (R009).
+    insert(&session, "a", "[1]").await;
+    let (exit, said) = switch(&fixture, "stream", "--yes").await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("P043") && said.contains("dead-letters requeue"), "{said}");
+    assert_eq!(count(&session, "outbox_router.switch where state = 'closing'").await, 1);
+    let (exit, said) = switch(&fixture, "stream", "--yes").await;
+    assert_eq!(exit, Some(1), "{said}");
+
+    session.batch_execute("update outbox set headers = '{}'").await.unwrap();
+    let (exit, said) = run(&fixture, &["dead-letters", "requeue", "--all", "--yes"]).await;
+    assert_eq!(exit, Some(0), "{said}");
+    let said = switched(&fixture, "stream").await;
+    assert_eq!(count(&session, "outbox where published_at is null").await, 0, "{said}");
+}
+
+/// Between the making of the slot and the last pending row that is older. Rows of the slot would
+/// pass those.
+#[tokio::test]
+async fn a_stream_does_not_start_before_the_pending_rows_are_sent() {
+    let (mut fixture, configurations) = begun().await;
+    stop(&mut fixture.router).await;
+    let running = fixture.load(load());
+    wait_committed(&running, 50).await.unwrap();
+    killed_when(&fixture, "stream", "hold nothing any more").await;
+
+    configure(&mut fixture, &configurations.stream);
+    let (exit, said) = run(&fixture, &["setup", "--apply", "--role", ROLE]).await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("P043") && said.contains("switch stream"), "{said}");
+    assert!(fixture.postgres.slot(SLOT).await.unwrap().is_none(), "nothing was made");
+
+    configure(&mut fixture, &configurations.polling);
+    killed_when(&fixture, "stream", "are older than the slot").await;
+    let mut streaming = RouterProcess::start(&configurations.stream.to_string()).unwrap();
+    streaming.wait_status("refused", SHORT_DEADLINE, is_refused).await.unwrap();
+    wait_committed(&running, 20).await.unwrap();
+    eventually(SHORT_DEADLINE, "the slot of the killed command to be free", async || {
+        let slot = fixture.postgres.slot(SLOT).await?;
+        Ok(slot.filter(|slot| slot.active_pid.is_none()))
+    })
+    .await
+    .unwrap();
+    switched(&fixture, "stream").await;
+    streaming.wait_state("streaming", DEADLINE).await.unwrap();
+    fixture.note(running.stop().await.unwrap());
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    stop(&mut streaming).await;
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    assert!(result.duplicates <= super::BATCH, "{result}");
+}
+
+/// They are pending, and would count as delivered.
+#[tokio::test]
+async fn held_events_are_not_marked_as_delivered() {
+    let builder = Fixture::builder().set("on_error.bad_row", "dead_letter");
+    let (mut fixture, mut configurations) =
+        begun_with(builder, &format!("{COLUMNS}, {ATTEMPTS}")).await;
+    configurations.stream.set("dead_letters.topic", "");
+    switched(&fixture, "stream").await;
+    stop(&mut fixture.router).await;
+    configure(&mut fixture, &configurations.stream);
+    set_up(&fixture, &["--dead-letters"]).await.unwrap();
+    fixture.restart().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    insert(&session, "a", "[1]").await;
+    eventually(DEADLINE, "a held event", async || {
+        Ok((count(&session, "outbox_router.held").await == 1).then_some(()))
+    })
+    .await
+    .unwrap();
+    stop(&mut fixture.router).await;
+    configure(&mut fixture, &configurations.polling);
+    let (exit, said) = switch(&fixture, "polling", "--yes").await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("P043") && said.contains("dead-letters list"), "{said}");
+    assert_eq!(count(&session, "outbox where published_at is null").await, 1);
+
+    configure(&mut fixture, &configurations.stream);
+    let line = ["dead-letters", "drop", "--all", "--yes", "--reason", "a test"];
+    let (exit, said) = run(&fixture, &line).await;
+    assert_eq!(exit, Some(0), "{said}");
+    fixture.restart().await.unwrap();
+    eventually(DEADLINE, "the event to be dropped", async || {
+        Ok((count(&session, "outbox_router.held where state = 'held'").await == 0).then_some(()))
+    })
+    .await
+    .unwrap();
+    stop(&mut fixture.router).await;
+    configure(&mut fixture, &configurations.polling);
+    switched(&fixture, "polling").await;
+}
+
+/// How rows are marked is said by the keys that polling alone has.
+#[tokio::test]
+async fn the_configuration_of_the_stream_does_not_say_how_to_mark() {
+    let (mut fixture, configurations) = begun().await;
+    switched(&fixture, "stream").await;
+    stop(&mut fixture.router).await;
+    configure(&mut fixture, &configurations.stream);
+    let (exit, said) = switch(&fixture, "polling", "--yes").await;
+    assert_eq!(exit, Some(2), "{said}");
+    assert!(said.contains("postgres.source = \"polling\""), "{said}");
+    assert!(fixture.postgres.slot(SLOT).await.unwrap().is_some(), "nothing was changed");
+}
+
+/// No witness says that the slot is theirs, so a person has to.
+#[tokio::test]
+async fn tables_whose_stream_keeps_no_witness_are_polled_when_a_person_says_that_it_was_theirs() {
+    let mut fixture = Fixture::builder().set("kafka.state_topic", "").start().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    session.batch_execute(COLUMNS).await.unwrap();
+    let running = fixture.load(load());
+    wait_committed(&running, 50).await.unwrap();
+    fixture.note(running.stop().await.unwrap());
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    stop(&mut fixture.router).await;
+    fixture.config.set("postgres.source", "polling").set_outbox("order_by", vec!["n"]);
+    fixture.rewrite_config().unwrap();
+    let said = switched(&fixture, "polling").await;
+    assert!(said.contains("polled already") && said.contains("--streamed"), "{said}");
+    assert!(count(&session, "outbox where published_at is null").await > 0);
+    let (exit, said) = run(&fixture, &["switch", "polling", "--yes", "--streamed"]).await;
+    assert_eq!(exit, Some(0), "{said}");
+    assert_eq!(count(&session, "outbox where published_at is null").await, 0, "{said}");
+    // The publication was made before, by somebody else.
+    assert_eq!(count(&session, "pg_publication").await, 1, "{said}");
+}

@@ -1,0 +1,139 @@
+//! Which rows a switch sends and marks: those of every table that is named, and no others.
+
+use e2e::{Fixture, SLOT, wait_committed};
+use testbed::postgres::{DATABASE, DatabaseSession};
+use testbed::wait::eventually;
+
+use super::super::{COLUMNS, DEADLINE, load, wait_none, wait_polling};
+use super::{begun, begun_with, configure, set_up, stop, switch, switched};
+
+/// Another outbox, like the first.
+async fn make(session: &DatabaseSession, table: &str) {
+    let sql = format!(
+        "create table {table} (like outbox including all); \
+         grant select, update on {table} to public"
+    );
+    session.batch_execute(&sql).await.unwrap();
+}
+
+async fn write(session: &DatabaseSession, table: &str, rows: i32) {
+    let sql = format!(
+        "insert into {table} (aggregate_type, aggregate_id, event_type, payload) \
+         select 'order', '{table}-' || i, 'Made', '{{}}' from generate_series(1, $1) i"
+    );
+    session.execute(&sql, &[&rows]).await.unwrap();
+}
+
+async fn pending(session: &DatabaseSession, table: &str) -> i64 {
+    let query = format!("select count(*) from {table} where published_at is null");
+    session.query_one(&query, &[]).await.unwrap().get(0)
+}
+
+/// The stream has delivered everything that is committed.
+async fn wait_streamed(session: &DatabaseSession) {
+    let end = "select pg_current_wal_insert_lsn()::text";
+    let end: String = session.query_one(end, &[]).await.unwrap().get(0);
+    let query = "select from pg_replication_slots \
+                 where slot_name = $1 and confirmed_flush_lsn >= $2::text::pg_lsn";
+    eventually(DEADLINE, format!("the slot to be at {end}"), async || {
+        Ok(session.query_opt(query, &[&SLOT, &end]).await?.map(drop))
+    })
+    .await
+    .unwrap();
+}
+
+/// The configuration with another outbox, whose rows go to the topic of the first.
+fn with(fixture: &Fixture, config: &str, table: &str, order: &str) -> String {
+    let topic = &fixture.topics[0];
+    format!("{config}\n[[outbox]]\ntable = \"public.{table}\"\ntopic = \"{topic}\"\n{order}\n")
+}
+
+const BY_NUMBER: &str = "order_by = [\"n\"]";
+
+/// A time is another text in another zone, and the rows that the slot's snapshot sees are known by
+/// the texts of their primary keys.
+#[tokio::test]
+async fn rows_are_sent_whose_key_has_a_time_in_a_database_of_another_time_zone() {
+    let columns = format!(
+        "{COLUMNS}; \
+         alter table outbox drop constraint outbox_pkey, add primary key (id, created_at); \
+         alter database {DATABASE} set timezone = 'Europe/Berlin'"
+    );
+    let (mut fixture, configurations) = begun_with(Fixture::builder(), &columns).await;
+    stop(&mut fixture.router).await;
+    let running = fixture.load(load());
+    wait_committed(&running, 2_000).await.unwrap();
+    fixture.note(running.stop().await.unwrap());
+    let session = fixture.session().await.unwrap();
+    assert!(pending(&session, "outbox").await > 0);
+
+    let said = switched(&fixture, "stream").await;
+    assert_eq!(pending(&session, "outbox").await, 0, "{said}");
+    configure(&mut fixture, &configurations.stream);
+    fixture.restart().await.unwrap();
+    let running = fixture.load(load());
+    wait_committed(&running, 200).await.unwrap();
+    fixture.note(running.stop().await.unwrap());
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    stop(&mut fixture.router).await;
+
+    configure(&mut fixture, &configurations.polling);
+    switched(&fixture, "polling").await;
+    assert_eq!(pending(&session, "outbox").await, 0);
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    assert_eq!(result.duplicates, 0, "{result}");
+}
+
+/// A table that was added to the stream later has no row in `outbox_router.switch`.
+#[tokio::test]
+async fn every_table_of_the_slot_is_switched_and_none_is_left_out() {
+    let (mut fixture, configurations) = begun().await;
+    stop(&mut fixture.router).await;
+    let session = fixture.session().await.unwrap();
+    let [alone, stream] =
+        [&configurations.polling, &configurations.stream].map(ToString::to_string);
+    let (polling, stream) =
+        (with(&fixture, &alone, "audit", BY_NUMBER), with(&fixture, &stream, "audit", ""));
+    make(&session, "audit").await;
+    fixture.router.set_config(&polling).unwrap();
+    set_up(&fixture, &[]).await.unwrap();
+    write(&session, "audit", 3).await;
+    let running = fixture.load(load());
+    wait_committed(&running, 200).await.unwrap();
+    fixture.note(running.stop().await.unwrap());
+    switched(&fixture, "stream").await;
+    for table in ["outbox", "audit"] {
+        assert_eq!(pending(&session, table).await, 0, "{table}");
+    }
+
+    make(&session, "later").await;
+    fixture.router.set_config(&with(&fixture, &stream, "later", "")).unwrap();
+    set_up(&fixture, &[]).await.unwrap();
+    fixture.restart().await.unwrap();
+    write(&session, "audit", 2).await;
+    write(&session, "later", 2).await;
+    wait_streamed(&session).await;
+    stop(&mut fixture.router).await;
+    // Nobody has sent it: the slot has it.
+    write(&session, "later", 1).await;
+
+    for (config, missing) in [(&alone, "public.audit"), (&polling, "public.later")] {
+        fixture.router.set_config(config).unwrap();
+        let (exit, said) = switch(&fixture, "polling", "--yes").await;
+        assert_eq!(exit, Some(1), "{said}");
+        assert!(said.contains("P043") && said.contains(missing), "{missing}: {said}");
+    }
+    fixture.router.set_config(&with(&fixture, &polling, "later", BY_NUMBER)).unwrap();
+    let said = switched(&fixture, "polling").await;
+    assert_eq!(pending(&session, "audit").await, 0, "{said}");
+    assert_eq!(pending(&session, "later").await, 1, "{said}");
+    set_up(&fixture, &[]).await.unwrap();
+    fixture.router.start_again().unwrap();
+    wait_polling(&mut fixture.router).await;
+    wait_none(&session, "published_at is null").await.unwrap();
+    eventually(DEADLINE, "the row to be sent", async || {
+        Ok((pending(&session, "later").await == 0).then_some(()))
+    })
+    .await
+    .unwrap();
+}
