@@ -420,3 +420,21 @@ async fn times_that_the_role_may_not_write_are_respected() {
     assert_eq!((ids(&fetched.rows), fetched.claimed), (vec!["4".to_owned()], Claimed::No));
     assert_eq!(worker.publish(&fetched.rows).await, 1);
 }
+
+/// As by `switch polling`, which takes nothing: the stream has delivered the row.
+#[tokio::test]
+async fn a_row_is_marked_that_another_program_has_taken_too_long_ago() {
+    let fixture = Fixture::new(&default_table(LOCKS)).await;
+    fixture
+        .run(
+            "insert into outbox (aggregate_id, status, locked_by, locked_until) values \
+             ('a', 'pending', 'other', now() + interval '1 hour'), \
+             ('b', 'pending', 'other', now() - interval '1 second')",
+        )
+        .await;
+    let mut worker = fixture.worker(polling()).await;
+    let published = ["1", "2"].map(|id| RowId([id.into()].into())).to_vec();
+    assert_eq!(worker.settle(SettleRequest { published, ..nothing() }).await, 1);
+    let pending = "select string_agg(aggregate_id, ' ') from outbox where status = 'pending'";
+    assert_eq!(fixture.value(pending).await, "a");
+}

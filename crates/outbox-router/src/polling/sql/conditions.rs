@@ -127,18 +127,13 @@ impl Conditions<'_> {
         let claim = &self.marks.claim;
         let mut any = Vec::new();
         match (&claim.until, &claim.since) {
-            (Some(until), _) => {
-                let until = column(alias, until);
-                any.push(format!("{until} is null"));
-                any.push(format!("{until} < now()"));
-            }
-            (None, Some(since)) => {
-                let since = column(alias, since);
-                any.push(format!("{since} is null"));
-                any.push(format!("{since} < now() - {}", interval(self.lease)));
-                any.extend(self.is_processing(alias).map(|is| format!("not ({is})")));
-            }
+            (Some(until), _) => any.push(format!("{} is null", column(alias, until))),
+            (None, Some(since)) => any.push(format!("{} is null", column(alias, since))),
             (None, None) => return None,
+        }
+        any.extend(self.is_expired(alias));
+        if claim.until.is_none() {
+            any.extend(self.is_processing(alias).map(|is| format!("not ({is})")));
         }
         any.extend(self.is_ours(alias));
         Some(or(&any))
@@ -155,15 +150,28 @@ impl Conditions<'_> {
         Some(format!("{} = '{}'", column(alias, by), self.worker))
     }
 
-    /// The row may still be marked by this worker: it is open, and nobody else has taken it.
+    /// The row may still be marked by this worker: it is open, and nobody else has taken it, or too
+    /// long ago.
     pub(super) fn markable(&self, alias: &str) -> Vec<String> {
         let mut all = self.open(alias);
         if let (true, Some(by), Some(ours)) =
             (self.marks.claim.is_made(), &self.marks.claim.by, self.is_ours(alias))
         {
-            all.push(format!("({} is null or {ours})", column(alias, by)));
+            let mut any = vec![format!("{} is null", column(alias, by)), ours];
+            any.extend(self.is_expired(alias));
+            all.push(or(&any));
         }
         all
+    }
+
+    /// Whoever has taken the row has it no more.
+    fn is_expired(&self, alias: &str) -> Option<String> {
+        let claim = &self.marks.claim;
+        if let Some(until) = &claim.until {
+            return Some(format!("{} < now()", column(alias, until)));
+        }
+        let since = column(alias, claim.since.as_ref()?);
+        Some(format!("{since} < now() - {}", interval(self.lease)))
     }
 
     /// The row may be one for which later rows of its key wait. An index may have this condition;
