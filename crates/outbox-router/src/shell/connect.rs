@@ -164,8 +164,8 @@ impl Source {
         monitor::catalog::read(&mut open.connection, open.version, sought).await
     }
 
-    /// Somebody may have changed `postgres.source` while workers of the old configuration run on, or
-    /// before a switch was complete.
+    /// Somebody may have changed `postgres.source` while workers of the old configuration run on,
+    /// or before a switch was complete.
     async fn refuse_polled(
         &self,
         open: &mut OpenConnection,

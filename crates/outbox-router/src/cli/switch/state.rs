@@ -52,8 +52,9 @@ impl Switched {
         Ok(Self { oids })
     }
 
-    /// Reads how far they are. On the way back, tables of which nothing is said are where the others
-    /// are, if these are streamed: a table that is added to a stream is handed over by no switch.
+    /// Reads how far they are. On the way back, tables of which nothing is said are where the
+    /// others are, if these are streamed: a table that is added to a stream is handed over by no
+    /// switch.
     ///
     /// # Errors
     /// They are not equally far.
