@@ -246,6 +246,21 @@ async fn rows_that_are_not_due_are_pending_and_keep_nobody_waiting() {
     assert_eq!(status["tables"][0]["rows"]["due_in_seconds"], 3_600.0);
 }
 
+/// An alert asks whether rows could be read that nobody reads.
+#[tokio::test]
+async fn a_row_that_is_due_behind_as_many_as_are_counted_could_be_read() {
+    let endpoint = start().await;
+    endpoint.surveyed.send_modify(|report| {
+        let figures = report.tables[0].figures.as_mut().unwrap();
+        figures.pending = RowCount::AtLeast(100_000);
+        (figures.not_due, figures.ready, figures.oldest_seconds) = (100_000, 0, Some(7_300.0));
+    });
+    let metrics = endpoint.get("/metrics").await;
+    let line = r#"outbox_polling_ready_rows{pipeline="shop",table="public.outbox"} 1"#;
+    assert!(metrics.lines().any(|found| found == line), "{metrics}");
+    assert_eq!(endpoint.status().await["tables"][0]["rows"]["ready"], 1);
+}
+
 #[tokio::test]
 async fn the_start_is_over_once_and_for_all() {
     let endpoint = start().await;

@@ -226,6 +226,12 @@ impl Poller {
             // The producer works: another one may begin almost at once.
             self.replace_sink_after(REFUSED, None, at);
         } else {
+            // The producer gives up by itself what waits too long, and a process that gets little
+            // time hears of it before its own deadline. After the end of a lease nothing is said of
+            // Kafka: the process was stopped.
+            if self.lease.ends_at().is_some_and(|end| at < end) {
+                self.note_unanswered(at);
+            }
             self.replace_sink(Some(&failure), at);
         }
     }

@@ -20,6 +20,9 @@ pub(super) struct Lease {
     /// Of each table, as far as is known. Each is shared by its own workers: others may poll one of
     /// the tables and not the next, and would never take what is given back of that one.
     tables: Vec<TableLeases>,
+    /// The most shards of each table that the server may have for this worker. It is more than what
+    /// is held here where an answer was lost, or where the lease has ended here and not there.
+    granted_at_most: Vec<u32>,
     /// When the request was made that granted what is held; `None` while nothing is.
     granted_at: Option<Moment>,
     /// When the request under way was made.
@@ -62,6 +65,7 @@ impl Lease {
         Self {
             length,
             tables: vec![TableLeases::nothing(1); tables],
+            granted_at_most: vec![0; tables],
             granted_at: None,
             asked_at: None,
             ask_at: Moment::default(),
@@ -80,11 +84,16 @@ impl Lease {
         }
         self.asked_at = Some(at);
         self.known = Known::Maybe;
-        let wanted = self.tables.iter().map(|table| match busy {
-            // What is given back may belong to another worker at once, so nothing of it may be in
-            // flight.
-            Busy::Yes => table.due().max(table.held.len()),
-            Busy::No => table.due(),
+        let tables = self.tables.iter().zip(&mut self.granted_at_most);
+        let wanted = tables.map(|(table, granted_at_most)| {
+            let wanted = match busy {
+                // What is given back may belong to another worker at once, so nothing of it may be
+                // in flight, and no mark of it be under way.
+                Busy::Yes => table.due().max(*granted_at_most),
+                Busy::No => table.due(),
+            };
+            *granted_at_most = wanted.max(*granted_at_most);
+            wanted
         });
         Some(LeaseRequest::Hold { wanted: wanted.collect() })
     }
@@ -108,6 +117,7 @@ impl Lease {
         let tables = self.tables.len();
         self.tables = leases.tables;
         self.tables.resize(tables, TableLeases::nothing(1));
+        self.granted_at_most = self.tables.iter().map(|table| table.held.len()).collect();
         self.granted_at = Some(asked_at);
         self.ask_at = asked_at + self.length / 3;
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::{
     Exited, Poller, Work,
     batch::{Asked, Batch},
-    inputs::is_slow_reading,
     lease::Busy,
     protocol::{FetchRequest, PassedOver, PollAction, TableIndex, WaitsKept},
     table::{Description, Table},
@@ -54,6 +53,7 @@ impl Poller {
         self.stop_batch_if_unheld(at);
         self.settle_if_done(at);
         self.write_again_if_due(at);
+        self.forget_unheld(at);
         if self.drain_by.is_some() {
             self.drain(at);
         } else {
@@ -90,10 +90,11 @@ impl Poller {
     /// When the rows of a table are to be read. If the topic that its next row waits for was
     /// refused, they would come no further before it is looked up again. If records of it were not
     /// acknowledged, the next attempt with them waits.
-    fn reading_due_at(&self, table: &Table) -> Moment {
+    fn reading_due_at(&self, index: usize, table: &Table) -> Moment {
         let refused = table.awaited.filter(|topic| self.topics.refusal(*topic).is_some());
         let look_up_at = refused.and_then(|topic| self.topics.look_up_at(topic));
-        let earliest = table.unanswered.again_at().max(look_up_at.unwrap_or_default());
+        let again_at = table.unanswered.again_at(self.lease.held(index));
+        let earliest = again_at.max(look_up_at.unwrap_or_default());
         table.due_at().max(earliest)
     }
 
@@ -119,13 +120,16 @@ impl Poller {
         batch.oldest_unacked().map(|sent_at| sent_at + lease * 7 / 20)
     }
 
+    /// Counts an attempt whose records are to be given up by now, if there is one.
+    pub(super) fn note_unanswered(&mut self, at: Moment) -> Option<Failure> {
+        let Work::Producing(batch) = &self.work else { return None };
+        self.purge_at(batch).filter(|due| *due <= at)?;
+        let table = self.tables.get_mut(batch.table.0)?;
+        Some(table.unanswered.given_up(self.settings.lease * 7 / 20, batch.shards, at))
+    }
+
     fn purge_if_late(&mut self, at: Moment) {
-        let Work::Producing(batch) = &self.work else { return };
-        if self.purge_at(batch).is_none_or(|due| due > at) {
-            return;
-        }
-        let Some(table) = self.tables.get_mut(batch.table.0) else { return };
-        let failure = table.unanswered.given_up(self.settings.lease * 7 / 20, at);
+        let Some(failure) = self.note_unanswered(at) else { return };
         *self.totals.errors.entry(failure.code).or_default() += 1;
         self.replace_sink(Some(&failure), at);
     }
@@ -144,6 +148,13 @@ impl Poller {
                 batch.lose_claim();
             }
         }
+    }
+
+    fn forget_unheld(&mut self, at: Moment) {
+        let Self { tables, lease, .. } = self;
+        let tables = tables.iter_mut().enumerate();
+        let unheld = tables.filter(|(index, _)| lease.held(*index).is_empty());
+        unheld.for_each(|(_, table)| table.is_unheld(at));
     }
 
     fn renew_lease(&mut self, at: Moment) {
@@ -168,7 +179,7 @@ impl Poller {
             match table.description {
                 Description::Unknown(due) if due <= at => self.describe(index),
                 Description::Known(_, since) if since + DESCRIBED_FOR <= at => self.describe(index),
-                Description::Known(waits, _) if self.reading_due_at(table) <= at => {
+                Description::Known(waits, _) if self.reading_due_at(index.0, table) <= at => {
                     self.fetch(index, waits, at);
                 }
                 Description::Known(..) | Description::Unknown(_) => {}
@@ -186,9 +197,6 @@ impl Poller {
         let shards = self.lease.usable(index.0, at);
         let Some(table) = self.tables.get_mut(index.0) else { return };
         if shards.is_empty() {
-            if self.lease.held(index.0).is_empty() {
-                table.failure.take_if(|failure| is_slow_reading(failure));
-            }
             return;
         }
         let keys = table.waits.keys(at);
@@ -217,11 +225,13 @@ impl Poller {
     /// When a table is to be read or described after `at`. One that is due already waits for
     /// something else.
     fn next_reading(&self, at: Moment) -> Option<Moment> {
-        let due = |table: &Table| match table.description {
+        let due = |(index, table): (usize, &Table)| match table.description {
             Description::Unknown(due) => [due, due],
-            Description::Known(_, since) => [self.reading_due_at(table), since + DESCRIBED_FOR],
+            Description::Known(_, since) => {
+                [self.reading_due_at(index, table), since + DESCRIBED_FOR]
+            }
         };
-        self.tables.iter().flat_map(due).filter(|moment| *moment > at).min()
+        self.tables.iter().enumerate().flat_map(due).filter(|moment| *moment > at).min()
     }
 
     fn drain(&mut self, at: Moment) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Exited, Poller, Work, shards::ShardSet};
+use super::{Exited, Poller, Work, shards::ShardSet, waits::Waits};
 use crate::{
     clock::Moment,
     failure::{Case, Class, Code, Failure},
@@ -126,6 +126,7 @@ impl Poller {
 
     fn table_report(&self, index: usize) -> Option<PolledTableReport> {
         let table = self.tables.get(index)?;
+        let waits = self.waits(index);
         Some(PolledTableReport {
             name: table.name.clone(),
             shards: self.lease.held(index),
@@ -134,9 +135,15 @@ impl Poller {
             published: table.totals.published,
             failed: table.totals.failed,
             abandoned: table.totals.abandoned,
-            waiting: count(table.waits.len()),
-            failure: table.failure.as_ref().or_else(|| table.waits.failure()).cloned(),
+            waiting: count(waits.map_or(0, Waits::len)),
+            failure: table.failure.as_ref().or_else(|| waits?.failure()).cloned(),
         })
+    }
+
+    /// The rows of a table that wait for another attempt of this worker's.
+    fn waits(&self, index: usize) -> Option<&Waits> {
+        let table = self.tables.get(index)?;
+        (!self.lease.held(index).is_empty()).then_some(&table.waits)
     }
 
     fn condition(&self, at: Moment) -> (PollState, Option<Failure>) {
@@ -162,8 +169,8 @@ impl Poller {
         // A row that waits for a person holds back no other key, so it comes last. One that is
         // given up by itself after some attempts waits for nobody.
         let halts = |failure: &Failure| self.settings.on_error.of(failure.code) == OnError::Halt;
-        let waits = self.tables.iter().find_map(|table| table.waits.failure_that(halts));
-        if let Some(failure) = waits {
+        let mut waits = (0..self.tables.len()).filter_map(|index| self.waits(index));
+        if let Some(failure) = waits.find_map(|waits| waits.failure_that(halts)) {
             return (PollState::Failed, Some(failure.clone()));
         }
         if (0..self.tables.len()).all(|table| self.lease.held(table).is_empty()) {

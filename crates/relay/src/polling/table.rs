@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{protocol::WaitsKept, unanswered::Unanswered, waits::Waits};
+use super::{inputs::is_slow_reading, protocol::WaitsKept, unanswered::Unanswered, waits::Waits};
 use crate::{
     clock::Moment,
-    failure::Failure,
+    failure::{Code, Failure},
     routing::{record::TopicId, table::TableName},
 };
 
@@ -21,7 +21,8 @@ pub(super) struct Table {
     pub(super) description: Description,
     /// When to read it next.
     pub(super) fetch_at: Moment,
-    /// Before this it is not read because of a NOTIFY, or of a row whose wait is over.
+    /// Before this it is not read because of a NOTIFY, or since an interval or the wait of a row is
+    /// over.
     rests_until: Moment,
     /// When the locks have ended of the worker that had shards before this one.
     unlocked_at: Option<Moment>,
@@ -103,10 +104,11 @@ impl Table {
     }
 
     /// A reading that was asked for at `began` has found all that there was. The table is left
-    /// alone for an interval, unless it is known to have rows before that is over.
+    /// alone for an interval, and until it has rested, unless it is known to have rows before that
+    /// is over.
     pub(super) fn is_read_out(&mut self, interval: Duration, began: Moment, at: Moment) {
         self.unlocked_at = self.unlocked_at.filter(|unlocked_at| *unlocked_at > began);
-        self.fetch_at = at + interval;
+        self.fetch_at = (at + interval).max(self.rests_until);
         self.unlocked_at.into_iter().for_each(|unlocked_at| self.is_due_at(unlocked_at));
         self.waits.next_due(began).into_iter().for_each(|due| self.is_due_at(due));
     }
@@ -121,6 +123,15 @@ impl Table {
     pub(super) fn has_more_shards(&mut self, unlocked_at: Moment, at: Moment) {
         self.fetch_at = self.fetch_at.min(at);
         self.unlocked_at = Some(unlocked_at);
+    }
+
+    /// No shard of it is held, so nothing is read of it, and nothing that reading it has met stands
+    /// in the way. Rows that wait are those of other workers, and a short loss of the lease does not
+    /// make this one forget their attempts.
+    pub(super) fn is_unheld(&mut self, at: Moment) {
+        self.failure.take_if(|failure| is_slow_reading(failure) || failure.code == Code::HeldFull);
+        self.awaited = None;
+        self.waits.forget(at);
     }
 
     /// When its rows are to be read.

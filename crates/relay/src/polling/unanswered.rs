@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::shards::ShardSet;
 use crate::{
     clock::Moment,
     failure::{Case, Failure},
@@ -17,17 +18,21 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub(super) struct Unanswered {
     /// How often in a row records were given up without an acknowledgement.
     times: u32,
+    /// The shards whose rows were in flight the last time.
+    shards: ShardSet,
     /// Before this, none of the table's rows is read.
     again_at: Moment,
     failure: Option<Failure>,
 }
 
 impl Unanswered {
-    /// Records were given up that were not acknowledged `within` this time. Returns the failure.
+    /// Records of these shards were given up that were not acknowledged `within` this time. Returns
+    /// the failure.
     ///
     /// The next attempt follows at once the first time: a partition may just have got another
     /// leader.
-    pub(super) fn given_up(&mut self, within: Duration, at: Moment) -> Failure {
+    pub(super) fn given_up(&mut self, within: Duration, shards: ShardSet, at: Moment) -> Failure {
+        self.shards = shards;
         self.times = self.times.saturating_add(1);
         let wait = match self.times {
             0 | 1 => Duration::ZERO,
@@ -54,9 +59,11 @@ impl Unanswered {
         *self = Self::default();
     }
 
-    /// When the next attempt may begin.
-    pub(super) fn again_at(&self) -> Moment {
-        self.again_at
+    /// When the next attempt may begin, of a worker that holds these shards. Where they are others
+    /// than the last time, the keys of which nothing is acknowledged may be another worker's by now,
+    /// and all others would wait for nothing.
+    pub(super) fn again_at(&self, held: ShardSet) -> Moment {
+        if held == self.shards { self.again_at } else { Moment::default() }
     }
 
     /// Why rows wait, from the first time until the end.
@@ -74,8 +81,8 @@ mod tests {
         let (mut unanswered, at) = (Unanswered::default(), Moment::default());
         let waits = |unanswered: &mut Unanswered, times: usize| -> Vec<u64> {
             let wait = |_| {
-                unanswered.given_up(Duration::from_millis(3_500), at);
-                unanswered.again_at().since(at).as_secs()
+                unanswered.given_up(Duration::from_millis(3_500), ShardSet::ALL, at);
+                unanswered.again_at(ShardSet::ALL).since(at).as_secs()
             };
             (0..times).map(wait).collect()
         };
@@ -87,6 +94,7 @@ mod tests {
                  may store them once more, so the next one follows after 60 s"
             )
         );
+        assert_eq!(unanswered.again_at(ShardSet::NONE), at, "other keys wait for nothing");
         unanswered.end();
         assert_eq!(unanswered.failure(), None);
         assert_eq!(waits(&mut unanswered, 2), [0, 1]);

@@ -42,6 +42,9 @@ pub enum PollingFault {
     SlowReading,
     /// Brokers store records, and acknowledge nothing for up to ten leases.
     AcksWithheld,
+    /// PostgreSQL's clock jumps, forwards or backwards, by less than a tenth of a lease: so much is
+    /// left of a lease when the producer of a worker that was stopped gives its last record up.
+    ClockJumps,
 }
 
 impl PollingFault {
@@ -70,7 +73,7 @@ impl PollingFault {
 
     /// Every fault there is.
     pub fn all() -> impl Iterator<Item = Self> {
-        Self::COMMON.into_iter().chain(Self::LONG)
+        Self::COMMON.into_iter().chain(Self::LONG).chain([Self::ClockJumps])
     }
 
     /// As printed.
@@ -94,6 +97,7 @@ impl PollingFault {
             Self::TopicMissing => "topic missing",
             Self::SlowReading => "slow reading",
             Self::AcksWithheld => "acks withheld",
+            Self::ClockJumps => "clock jumps",
         }
     }
 }

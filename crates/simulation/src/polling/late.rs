@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use relay::{Moment, polling::TableIndex};
 
 use super::{fault::PollingFault, plan::PollingPlan};
+use crate::random::Random;
 
 /// See the module's header.
 #[derive(Debug, Default)]
 pub struct Late {
     /// Whether nothing else goes wrong, so that records are handed over again for no other reason.
     pub is_alone: bool,
+    /// Whether processes get little time while brokers acknowledge nothing: then they hear of the
+    /// producer that a record is given up before they would have given it up themselves.
+    pub is_starved: bool,
     /// Until when readings of each process are slow.
     pub slow_until: BTreeMap<u64, Moment>,
     /// What each process reads, or has read last.
@@ -39,7 +43,8 @@ impl Late {
     pub fn new(plan: &PollingPlan) -> Self {
         let mut faults = plan.faults.iter();
         let is_alone = faults.all(|planned| planned.fault == PollingFault::AcksWithheld);
-        Self { is_alone: is_alone && plan.poison == 0, ..Self::default() }
+        let is_starved = Random::new(plan.seed ^ 0x57a2_7ed0).one_in(2);
+        Self { is_alone: is_alone && plan.poison == 0, is_starved, ..Self::default() }
     }
 
     /// Nothing is late any more.

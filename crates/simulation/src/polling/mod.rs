@@ -6,6 +6,7 @@
 //! (what must hold after every step).
 
 pub mod checker;
+pub mod clock;
 mod coverage;
 pub mod fault;
 pub mod kafka;

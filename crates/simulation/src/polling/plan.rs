@@ -105,6 +105,7 @@ impl PollingPlan {
             })
             .collect();
         add_long_faults(&mut faults, seed, steps);
+        add_clock_jumps(&mut faults, seed, steps);
         faults.sort_by_key(|planned| planned.at);
         let mut plan = Self {
             seed,
@@ -177,6 +178,16 @@ impl PollingPlan {
             shutdown_limit: SHUTDOWN_LIMIT,
             seed,
         }
+    }
+}
+
+/// In some runs the server's clock jumps. By numbers of their own, too.
+fn add_clock_jumps(faults: &mut Vec<PlannedPollingFault>, seed: u64, steps: usize) {
+    let random = &mut Random::new(seed ^ 0xc10c_0a3b);
+    if random.one_in(8) {
+        let fault = PollingFault::ClockJumps;
+        let some = 1 + random.below(3);
+        faults.extend((0..some).map(|_| PlannedPollingFault { at: random.index(steps), fault }));
     }
 }
 

@@ -210,6 +210,15 @@ impl PolledProducer {
         failure
     }
 
+    /// When the oldest record that has not failed and is not acknowledged was handed over.
+    pub fn oldest(&self) -> Option<Moment> {
+        let of_lane = |lane: &Lane| {
+            let wire = lane.wire.iter().map(|(waiting, _)| waiting);
+            lane.queue.iter().chain(wire).chain(&lane.stored).map(|waiting| waiting.since).min()
+        };
+        self.lanes.values().filter_map(of_lane).min()
+    }
+
     /// Whether the process is to be told of a failure.
     pub fn has_failed(&self) -> bool {
         self.failure.is_some()

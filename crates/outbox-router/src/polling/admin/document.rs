@@ -7,7 +7,12 @@ use std::collections::BTreeMap;
 use relay::polling::{PolledTableReport, SHARDS};
 use serde::Serialize;
 
-use super::{facts::Facts, standing::acked, view::View, waiting};
+use super::{
+    facts::{Facts, ready},
+    standing::acked,
+    view::View,
+    waiting,
+};
 use crate::{
     admin::{
         epoch::epoch,
@@ -266,7 +271,7 @@ impl RowsView {
             oldest_seconds: figures.oldest().map(|age| age.as_secs_f64()),
             not_due: figures.not_due,
             due_in_seconds: figures.due_in().map(|time| time.as_secs_f64()),
-            ready: figures.ready,
+            ready: ready(figures),
             failed: figures.failed.rows(),
             abandoned: figures.abandoned.rows(),
             processing: figures.processing.rows(),

@@ -95,7 +95,8 @@ impl<'a> Facts<'a> {
 
     /// Those of them that do not wait for their time alone.
     pub(super) fn due(&self) -> u64 {
-        self.pending().saturating_sub(self.not_due.map_or(0, |later| later.rows))
+        let figures = self.survey.tables.iter().filter_map(|table| table.figures.as_ref().ok());
+        figures.map(due).sum()
     }
 
     /// Rows that were given up.
@@ -162,6 +163,23 @@ impl<'a> Facts<'a> {
         } else {
             Blame::Router
         }
+    }
+}
+
+/// Pending rows of a table that do not wait for their time alone. Counting ends at a bound, and rows
+/// that are not due may stand first: then the age of the first one that is due says that there is
+/// one, which is read apart.
+fn due(figures: &TableSurvey) -> u64 {
+    let counted = figures.pending.rows().saturating_sub(figures.not_due);
+    counted.max(u64::from(figures.oldest_seconds.is_some()))
+}
+
+/// Pending rows of a table that could be read now. Of those behind the bound of the count one is due
+/// at least, if its age was read; whether somebody has a lock on it is not known.
+pub(super) fn ready(figures: &TableSurvey) -> u64 {
+    match figures.pending {
+        RowCount::Exactly(_) => figures.ready,
+        RowCount::AtLeast(_) => figures.ready.max(u64::from(figures.oldest_seconds.is_some())),
     }
 }
 

@@ -11,7 +11,7 @@ use relay::{
     polling::{PollState, PolledTableReport, PollerReport},
 };
 
-use super::{view::View, waiting};
+use super::{facts::ready, view::View, waiting};
 use crate::{
     admin::{
         brokers,
@@ -158,7 +158,7 @@ fn of_survey(page: &mut Page, report: &PollerReport, survey: &SurveyReport) {
         "outbox_polling_ready_rows",
         "Pending rows that could be read now: their time has come, and nobody else has a lock on \
          them. Counting ends at the same bound.",
-        |figures, _| number(figures.ready),
+        |figures, _| number(ready(figures)),
     );
     each(
         "outbox_polling_oldest_pending_seconds",

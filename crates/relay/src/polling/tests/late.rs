@@ -6,7 +6,7 @@ use super::{
     super::{table::BETWEEN_NOTIFIED, *},
     world::{RowState, World, settings, two_tables},
 };
-use crate::failure::{Case, Code};
+use crate::failure::{Case, Code, Failure};
 
 const K: Option<&str> = Some("k");
 const SECOND: Duration = Duration::from_secs(1);
@@ -242,6 +242,43 @@ fn other_tables_go_on_while_records_of_one_wait_for_another_attempt() {
     world.input(PollInput::Notified(OTHER));
     world.run();
     assert_eq!(world.core.report(world.now).tables[OTHER.0].published, 3);
+    assert_eq!(reason(&world), SILENT);
+}
+
+/// The keys of which nothing is acknowledged may be those of another worker by now.
+#[test]
+fn rows_wait_no_longer_when_other_shards_are_held() {
+    let mut world = World::new(settings());
+    world.insert(&[K]);
+    world.settle();
+    without_acks(&mut world, 40);
+    assert_eq!(world.sink.in_flight(), 0, "it waits");
+    world.held = (0..32).collect();
+    world.workers = 2;
+    world.pass(SECOND * 4);
+    world.run();
+    assert_eq!(world.states(), [RowState::Published]);
+    assert_eq!(reason(&world), WELL);
+}
+
+/// A process that gets too little time may hear it of the producer before its own deadline.
+#[test]
+fn records_that_the_producer_gives_up_are_sent_again_more_and_more_rarely_too() {
+    let mut world = World::new(settings());
+    world.insert(&[K]);
+    let mut times = 0;
+    for _ in 0..60 {
+        world.settle();
+        if world.sink.in_flight() > 0 {
+            times += 1;
+            world.now = world.now + SECOND * 4;
+            let failure = Failure::new(Code::KafkaUnreachable, "message timed out");
+            world.input(PollInput::DeliveryFailed { transaction: None, failure });
+        } else {
+            world.pass(SECOND * 4);
+        }
+    }
+    assert!(times <= 12, "{times}");
     assert_eq!(reason(&world), SILENT);
 }
 

@@ -230,6 +230,88 @@ fn a_lease_table_that_is_missing_needs_a_person() {
     assert_eq!(world.core.report(world.now).state, PollState::Failed);
 }
 
+/// Every shard goes to other workers, and this one goes on for two minutes.
+fn without_shards(world: &mut World) {
+    world.held = ShardSet::NONE;
+    world.workers = 64;
+    for _ in 0..120 {
+        world.pass(Duration::from_secs(1));
+        world.run();
+    }
+}
+
+#[test]
+fn a_worker_without_shards_waits_for_no_topic() {
+    let mut world = World::new(settings());
+    world.insert(&[K]);
+    world.table[0].topic = "missing";
+    world.run();
+    assert_eq!(world.core.report(world.now).state, PollState::Blocked);
+    without_shards(&mut world);
+    let report = world.core.report(world.now);
+    assert_eq!((report.state, report.reason), (PollState::Standby, None));
+}
+
+#[test]
+fn a_worker_without_shards_has_no_keys_that_wait() {
+    let mut world = World::new(PollerSettings { keys_max: 1, ..settings() });
+    world.insert(&[K]);
+    world.table[0].topic = "not legal!";
+    world.run();
+    world.pass(BETWEEN_NOTIFIED);
+    world.input(PollInput::Notified(TableIndex(0)));
+    world.run();
+    let report = world.core.report(world.now);
+    assert_eq!(report.tables[0].failure.as_ref().map(|it| it.code), Some(Code::HeldFull));
+    without_shards(&mut world);
+    let report = world.core.report(world.now);
+    assert_eq!((report.state, report.reason), (PollState::Standby, None));
+    assert_eq!(report.tables[0].failure, None);
+}
+
+/// Whoever has the shards delivers the row, or says why it does not.
+#[test]
+fn a_row_that_halts_needs_no_person_at_a_worker_without_its_shards() {
+    let mut world = World::new(settings());
+    world.insert(&[K]);
+    world.table[0].topic = "not legal!";
+    world.run();
+    assert_eq!(world.core.report(world.now).state, PollState::Failed);
+    without_shards(&mut world);
+    let report = world.core.report(world.now);
+    assert_eq!((report.state, report.reason), (PollState::Standby, None));
+    assert_eq!((report.tables[0].waiting, report.tables[0].failure.clone()), (0, None));
+}
+
+/// The server may still have all of them for this worker, and a statement with marks may be under
+/// way.
+#[test]
+fn a_worker_whose_lease_has_ended_gives_nothing_back_while_marks_are_written() {
+    let mut world = World::new(settings());
+    world.insert(&[K]);
+    world.settle();
+    world.workers = 2;
+    world.pass(Duration::from_millis(3_400));
+    world.settle();
+    let acks = world.sink.ack_all();
+    world.input(PollInput::Acks(&acks));
+    let Some(PollAction::Settle(_)) = world.take_asked() else { panic!("marks") };
+    let mut wanted = Vec::new();
+    for _ in 0..30 {
+        world.pass(Duration::from_secs(1));
+        while let Some(asked) = world.take_asked() {
+            let PollAction::Lease(LeaseRequest::Hold { wanted: of_tables }) = asked else {
+                panic!("{asked:?}")
+            };
+            wanted.push(of_tables[0]);
+            let gone = Failure::new(Code::ServerUnreachable, "no answer");
+            world.input(PollInput::Leased(Err(gone)));
+        }
+    }
+    assert_eq!(world.core.report(world.now).tables[0].shards, ShardSet::NONE, "it has ended");
+    assert!(wanted.len() > 10 && wanted.iter().all(|wanted| *wanted == 64), "{wanted:?}");
+}
+
 impl World {
     /// Answers everything up to the first batch, and produces nothing of it.
     fn collect_until_fetched(&mut self) {

@@ -46,6 +46,24 @@ fn after_a_reading_that_found_nothing_a_notify_waits_for_as_long_as_that_took() 
 }
 
 #[test]
+fn after_a_reading_that_found_nothing_the_interval_is_as_long_as_that_took_at_least() {
+    let mut world = World::new(settings());
+    world.run();
+    world.pass(SECOND);
+    let Some(fetch @ PollAction::Fetch(_)) = world.take_asked() else { panic!("a reading") };
+    world.pass(SECOND * 2);
+    world.answer(fetch);
+    world.run();
+    let before = batches(&world);
+    world.pass(SECOND * 2 - Duration::from_millis(1));
+    world.run();
+    assert_eq!(batches(&world), before, "its interval is over, and its rest is not");
+    world.pass(Duration::from_millis(1));
+    world.run();
+    assert_eq!(batches(&world), before + 1);
+}
+
+#[test]
 fn after_a_reading_that_found_rows_a_notify_waits_for_five_milliseconds_from_its_beginning() {
     let mut world = World::new(settings());
     world.run();

@@ -52,13 +52,14 @@ impl PollingWorld {
         let goes_on = processes.filter_map(|process| process.frozen_until).max();
         let give_up_at = goes_on.unwrap_or(self.at).max(self.at) + DELIVERED_WITHIN;
         while self.at < give_up_at
-            && (self.checker.has_pending(&self.tables) || self.leases.unheld(self.at).is_some())
+            && (self.checker.has_pending(&self.tables)
+                || self.leases.unheld(self.clock.at(self.at)).is_some())
         {
             self.all_goes_well(STRETCH);
             self.check()?;
         }
         self.trace(|| "everything should be delivered".to_owned());
-        if let Some((table, shards)) = self.leases.unheld(self.at) {
+        if let Some((table, shards)) = self.leases.unheld(self.clock.at(self.at)) {
             self.checker.report(Invariant::W7Shards, || {
                 format!("{shards} shards of table {table} have no worker, and workers poll it")
             });
@@ -89,7 +90,7 @@ impl PollingWorld {
             }
         }
         for number in last {
-            if self.leases.has_any(number, self.at) {
+            if self.leases.has_any(number, self.clock.at(self.at)) {
                 self.checker.report(Invariant::W8Shutdown, || {
                     format!("{number} has ended in order, and still has leases")
                 });

@@ -7,6 +7,7 @@ use relay::{Code, Failure, polling::PollInput};
 use super::{OrphanStatement, PollingWorld, SLOTS, some_time};
 use crate::{
     polling::{
+        clock::Jump,
         fault::PollingFault,
         plan::LEASE,
         process::{Afterwards, Asked, Call, Mishap},
@@ -67,6 +68,7 @@ impl PollingWorld {
             }
             PollingFault::SlowReading => self.read_slowly(slot),
             PollingFault::AcksWithheld => self.withhold_acks(),
+            PollingFault::ClockJumps => return self.jump(),
         }
         true
     }
@@ -173,6 +175,17 @@ impl PollingWorld {
             }
             None => false,
         }
+    }
+
+    /// PostgreSQL's clock jumps, unless it has jumped within a lease: two jumps would be a longer one.
+    fn jump(&mut self) -> bool {
+        let by = self.some_time(LEASE / 10 - Duration::from_millis(1));
+        let jump = if self.random.one_in(2) { Jump::Forwards(by) } else { Jump::Backwards(by) };
+        let has_jumped = self.clock.jump(jump, self.at);
+        if has_jumped {
+            self.trace(|| format!("the server's clock jumps {jump:?}"));
+        }
+        has_jumped
     }
 
     fn lease_mishap(&mut self, slot: usize, mishap: Mishap) {

@@ -11,6 +11,7 @@ use crate::{
         late::ReadLate,
         plan::LEASE,
         process::{Asked, Call, Statement, StatementAnswer},
+        producer::PolledProducer,
     },
 };
 
@@ -43,6 +44,25 @@ impl PollingWorld {
         self.late.handed_over.clear();
         while self.late.is_silent(self.at) && self.checker.violation().is_none() {
             self.all_goes_well(TURN);
+            self.starve();
+        }
+    }
+
+    /// Processes that get little time get none from when they would give records up until their
+    /// producers have.
+    fn starve(&mut self) {
+        if !self.late.is_starved {
+            return;
+        }
+        let at = self.at;
+        for slot in &mut self.slots {
+            let Some(process) = slot.process.as_mut().filter(|process| process.runs()) else {
+                continue;
+            };
+            let oldest = process.producer.as_ref().and_then(PolledProducer::oldest);
+            if oldest.is_some_and(|since| since + LEASE * 7 / 20 <= at + TURN) {
+                process.frozen_until = Some(at + LEASE / 10);
+            }
         }
     }
 

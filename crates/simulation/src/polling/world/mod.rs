@@ -8,6 +8,7 @@ use relay::{Code, Failure, Moment, Now, PgTimestamp};
 use super::{
     PollingCoverage,
     checker::PollingChecker,
+    clock::ServerClock,
     kafka::PolledKafka,
     late::Late,
     leases::LeaseTable,
@@ -32,6 +33,7 @@ pub struct PollingWorld {
     plan: PollingPlan,
     random: Random,
     at: Moment,
+    clock: ServerClock,
     tables: PolledTables,
     leases: LeaseTable,
     kafka: PolledKafka,
@@ -79,6 +81,7 @@ impl PollingWorld {
         let mut world = Self {
             random: Random::new(plan.seed),
             at: Moment::default(),
+            clock: ServerClock::default(),
             tables: PolledTables::new(marks),
             leases: LeaseTable::new(plan.tables),
             kafka: PolledKafka::default(),

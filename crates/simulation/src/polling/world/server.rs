@@ -108,7 +108,7 @@ impl PollingWorld {
         match request {
             LeaseRequest::Hold { wanted } => {
                 let wanted: Vec<_> = tables.iter().copied().zip(wanted.iter().copied()).collect();
-                self.leases.hold(by, &wanted, LEASE, self.at, &mut self.random)
+                self.leases.hold(by, &wanted, LEASE, self.clock.at(self.at), &mut self.random)
             }
             LeaseRequest::Release => self.leases.release(by.0, by.1, tables),
         }
@@ -181,7 +181,7 @@ impl PollingWorld {
                 (StatementAnswer::Described(*table, Ok(described)), false)
             }
             Statement::Fetch(request) => {
-                let fetched = self.tables.fetch(request, process, self.at);
+                let fetched = self.tables.fetch(request, process, self.clock.at(self.at));
                 let has_rows = !fetched.rows.is_empty();
                 self.trace(|| {
                     let ids = fetched.rows.iter().map(|row| row.id.0[0].to_string());
@@ -199,7 +199,7 @@ impl PollingWorld {
                 let has_all = request.shards.iter().all(has_had);
                 let written = if has_all { Written::Yes } else { Written::NotOurs };
                 self.checker.interrupted(process, request, written);
-                let settled = self.tables.settle(request, process, written, self.at);
+                let settled = self.tables.settle(request, process, written, self.clock.at(self.at));
                 self.trace(|| format!("{process} marks {request:?}"));
                 (StatementAnswer::Settled(Ok(settled)), has_rows)
             }

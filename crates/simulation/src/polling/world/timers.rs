@@ -147,6 +147,9 @@ impl PollingWorld {
         if sends_first {
             self.send(slot);
         }
+        if self.late.is_starved && self.late.is_silent(at) {
+            self.collect_all(slot);
+        }
         match self.random.below(4) {
             0 => self.deliver_statement(slot),
             1 => self.collect(slot),

@@ -262,6 +262,23 @@ fn a_row_that_is_not_due_is_no_stall_and_is_told() {
     assert!(stalled.sentence.contains(pending), "{}", stalled.sentence);
 }
 
+/// Counting ends at a bound, and rows that are not due may stand first.
+#[test]
+fn rows_that_are_due_behind_as_many_as_are_counted_are_a_backlog_and_a_stall() {
+    let mut world = World::new();
+    world.figures().pending = RowCount::AtLeast(100_000);
+    (world.figures().not_due, world.figures().due_in_seconds) = (100_000, Some(36_200.0));
+    world.pass(75);
+    let sentence = "rows flow; 100000 rows are not due yet, the first is in 10 h";
+    world.assert(Word::Ok, sentence);
+    world.figures().oldest_seconds = Some(7_300.0);
+    let sentence = "at least 100000 rows pending, of which 100000 are not due before 10 h from \
+                    now, the oldest for 2 h";
+    world.assert(Word::CatchingUp, sentence);
+    world.pass(75);
+    assert_eq!(world.verdict().word, Word::Stalled);
+}
+
 #[test]
 fn of_a_backlog_those_rows_are_told_apart_that_are_not_due() {
     let mut world = World::new();
