@@ -44,7 +44,7 @@ async fn wait_streamed(session: &DatabaseSession) {
 
 /// The configuration with another outbox, whose rows go to the topic of the first.
 fn with(fixture: &Fixture, config: &str, table: &str, order: &str) -> String {
-    let topic = &fixture.topics[0];
+    let topic = fixture.topics.first().unwrap();
     format!("{config}\n[[outbox]]\ntable = \"public.{table}\"\ntopic = \"{topic}\"\n{order}\n")
 }
 

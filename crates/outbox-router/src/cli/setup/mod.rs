@@ -128,6 +128,21 @@ pub(super) async fn setup(
     }
 }
 
+fn report_unused_letters(
+    args: &SetupArgs,
+    config: &Config,
+    out: &mut (dyn io::Write + Send),
+) -> io::Result<()> {
+    if args.dead_letters == DeadLetterTables::Make && !config.on_error.has_dead_letters() {
+        writeln!(
+            out,
+            "note: no class of [on_error] is \"dead_letter\", so a row that cannot be delivered \
+             stops the router"
+        )?;
+    }
+    Ok(())
+}
+
 async fn apply(
     args: &SetupArgs,
     config: &Config,
@@ -183,14 +198,7 @@ async fn apply(
     let next = Box::pin(first::record(args.record, made, config, access, out)).await?;
     drop(holder);
     letter_topic::report(args.record, config, out).await?;
-    let unused = args.dead_letters == DeadLetterTables::Make && !config.on_error.has_dead_letters();
-    if unused {
-        writeln!(
-            out,
-            "note: no class of [on_error] is \"dead_letter\", so a row that cannot be delivered \
-             stops the router"
-        )?;
-    }
+    report_unused_letters(args, config, out)?;
     match next {
         Next::Run => writeln!(out, "next: outbox-router run")?,
         Next::RecoverFirst => writeln!(
