@@ -109,6 +109,12 @@ async fn every_table_of_the_slot_is_switched_and_none_is_left_out() {
     make(&session, "later").await;
     fixture.router.set_config(&with(&fixture, &stream, "later", "")).unwrap();
     set_up(&fixture, &[]).await.unwrap();
+    let known = "select count(*) from outbox_router.switch where state = 'stream'";
+    let known: i64 = session.query_one(known, &[]).await.unwrap().get(0);
+    assert_eq!(known, 3, "no worker takes the table that was added");
+    // As a version before would have left it.
+    let forget = "delete from outbox_router.switch where relation = 'later'::regclass";
+    session.batch_execute(forget).await.unwrap();
     fixture.restart().await.unwrap();
     write(&session, "audit", 2).await;
     write(&session, "later", 2).await;

@@ -98,7 +98,9 @@ pub(super) async fn mend_publication(
     match publication::find(client, name, version).await? {
         None => publication::create(client, name, tables, out).await,
         Some(known) => {
-            publication::fit(client, name, &known, tables, &config.outboxes(), out).await
+            let added = known.lacks(tables);
+            publication::fit(client, name, &known, tables, &config.outboxes(), out).await?;
+            slot::report_streaming(client, config.postgres.slot.as_str(), &added, out).await
         }
     }
 }
@@ -160,9 +162,11 @@ async fn apply(
         // Checked before anything is created, so that a refusal leaves nothing behind.
         polled_before::refuse_switching(client, &tables).await?;
         let slot = slot::find(client, name).await?;
-        match &slot {
-            Some(slot) => slot.check_fits(name)?,
-            None => polled_before::refuse_polled(client, &config.name, &tables).await?,
+        if let Some(slot) = &slot {
+            slot.check_fits(name)?;
+        }
+        if slot.is_none() || polled_before::are_switched(client, &tables).await? {
+            polled_before::refuse_polled(client, &config.name, &tables).await?;
         }
         if args.backfill.rows == OlderRows::Leave {
             backfill::refuse_unfinished(client, config).await?;
@@ -247,7 +251,8 @@ impl Objects<'_> {
         if args.dead_letters == DeadLetterTables::Make {
             dead_letters::make(client, dead_letters::role(args, access).as_deref(), out).await?;
         }
-        mend_publication(client, config, (tables, version), out).await
+        mend_publication(client, config, (tables, version), out).await?;
+        polled_before::note_streamed(client, tables).await
     }
 }
 

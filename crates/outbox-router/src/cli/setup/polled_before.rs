@@ -68,3 +68,32 @@ pub(super) async fn refuse_polled(
     }
     Ok(())
 }
+
+/// Whether a switch has handed some of the tables to the stream.
+pub(super) async fn are_switched(client: &Client, tables: &[TableName]) -> Result<bool, TaskError> {
+    if !held::exists(client, "switch").await? {
+        return Ok(false);
+    }
+    let query = format!("select exists ({})", STREAMED);
+    Ok(client.query_one(&query, &[&quoted(tables)]).await?.try_get(0)?)
+}
+
+/// A table that is added to a stream which a switch has begun is known as one of its tables, so that
+/// no worker takes it.
+pub(super) async fn note_streamed(client: &Client, tables: &[TableName]) -> Result<(), TaskError> {
+    if are_switched(client, tables).await? {
+        let insert = "insert into outbox_router.switch (relation, state, \"by\") \
+                      select to_regclass(t), 'stream', 'setup' from unnest($1::text[]) t \
+                      on conflict (relation) do nothing";
+        client.execute(insert, &[&quoted(tables)]).await?;
+    }
+    Ok(())
+}
+
+const STREAMED: &str = "\
+    select from outbox_router.switch s, unnest($1::text[]) t \
+    where s.relation = to_regclass(t) and s.state = 'stream'";
+
+fn quoted(tables: &[TableName]) -> Vec<String> {
+    tables.iter().map(quote_table).collect()
+}

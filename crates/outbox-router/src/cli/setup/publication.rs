@@ -117,8 +117,7 @@ pub(super) async fn fit(
         )?;
         return Ok(());
     }
-    let has = |table: &&TableName| publication.members.iter().any(|member| member.name == **table);
-    let missing: Vec<&TableName> = tables.iter().filter(|table| !has(table)).collect();
+    let missing = publication.lacks(tables);
     if missing.is_empty() {
         writeln!(
             out,
@@ -142,6 +141,15 @@ pub(super) async fn fit(
 }
 
 impl ExistingPublication {
+    /// Those of the tables that it does not name.
+    pub(super) fn lacks<'t>(&self, tables: &'t [TableName]) -> Vec<&'t TableName> {
+        if matches!(self.scope, Scope::AllTables) {
+            return Vec::new();
+        }
+        let has = |table: &&TableName| self.members.iter().any(|member| member.name == **table);
+        tables.iter().filter(|table| !has(table)).collect()
+    }
+
     /// Refuses a publication that would leave out inserts.
     pub(super) fn refuse_unfit(
         &self,

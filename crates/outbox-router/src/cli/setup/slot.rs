@@ -2,7 +2,7 @@
 
 use std::{io, pin::pin, time::Duration};
 
-use relay::{Case, Code, Failure, Name};
+use relay::{Case, Code, Failure, Name, TableName};
 use tokio_postgres::{Client, error::SqlState};
 
 use super::TaskError;
@@ -24,6 +24,32 @@ pub(super) struct ExistingSlot {
     database: Option<String>,
     here: String,
     wal_status: Option<String>,
+}
+
+/// Says what a router does that streams meanwhile: tables that are added are none of its outboxes
+/// before it is started with this configuration.
+pub(super) async fn report_streaming(
+    client: &Client,
+    name: &str,
+    added: &[&TableName],
+    out: &mut (dyn io::Write + Send),
+) -> Result<(), TaskError> {
+    let query = "select active_pid from pg_replication_slots \
+                 where slot_name = $1 and active_pid is not null";
+    if added.is_empty() {
+        return Ok(());
+    }
+    let Some(row) = client.query_opt(query, &[&name]).await? else { return Ok(()) };
+    let (pid, added): (i32, Vec<String>) =
+        (row.try_get(0)?, added.iter().map(ToString::to_string).collect());
+    writeln!(
+        out,
+        "  warning: a router streams from slot {name} (pid {pid}). If it was started without {} in its \
+         configuration, it passes over their rows, and they are lost, until it is started again with \
+         this one: stop it before the first row is written",
+        added.join(", ")
+    )?;
+    Ok(())
 }
 
 /// Reads a slot; `None` where it does not exist.

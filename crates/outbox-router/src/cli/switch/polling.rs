@@ -43,6 +43,8 @@ impl Switching<'_> {
         }
         if todo == ToPolling::Mark {
             self.refuse_open_events().await?;
+            self.wait_for_slot().await?;
+            self.delivered_until(None).await?;
         }
         if let Some(exit) =
             self.ask(&args.how, &self.steps_to_polling(todo), "let them be polled", terminal)?
@@ -108,14 +110,25 @@ impl Switching<'_> {
         match OpenEvents::own(self.books, self.config).await? {
             None => Ok(()),
             Some(open) => {
-                let what = format!("{}, and not delivered", open.are_held());
+                let what = format!(
+                    "{}, and not delivered: dead-letters shows them with the configuration of the \
+                     stream (postgres.source = \"stream\"), and a router that streams delivers or \
+                     drops them",
+                    open.are_held()
+                );
                 Err(Failure::of(Case::SwitchHeld, what).into())
             }
         }
     }
 
-    /// Holds the slot, which a former run of this command may be about to free.
+    /// Holds the slot.
     pub(super) async fn held_slot(&self) -> Result<SlotHolder, TaskError> {
+        self.wait_for_slot().await?;
+        Ok(self.source()?.hold_slot().await?)
+    }
+
+    /// Waits for the slot, which a former run of this command may be about to free.
+    async fn wait_for_slot(&self) -> Result<(), TaskError> {
         let source = self.source()?;
         let own = &source.endpoint.application_name;
         let until = Instant::now() + FREED_WITHIN;
@@ -135,7 +148,7 @@ impl Switching<'_> {
             }
             sleep(ASK_EVERY).await;
         }
-        Ok(source.hold_slot().await?)
+        Ok(())
     }
 
     /// Marks what the stream has delivered. Returns `false` where it had to stop before.
@@ -144,7 +157,7 @@ impl Switching<'_> {
         held: &mut SlotHolder,
         terminal: &mut Terminal<'_>,
     ) -> Result<bool, TaskError> {
-        let delivered_until = self.delivered_until(held).await?;
+        let delivered_until = self.delivered_until(held.pid()).await?;
         writeln!(
             terminal.out,
             "slot {}: everything before {delivered_until} is delivered",
@@ -174,8 +187,12 @@ impl Switching<'_> {
         Ok(false)
     }
 
-    /// The position before which every transaction is delivered.
-    async fn delivered_until(&self, held: &SlotHolder) -> Result<Lsn, TaskError> {
+    /// The position before which every transaction is delivered. `holder`: this command's own
+    /// walsender.
+    ///
+    /// # Errors
+    /// Rows before it are not delivered, or the slot has rows of tables that are not configured.
+    async fn delivered_until(&self, holder: Option<i32>) -> Result<Lsn, TaskError> {
         let source = self.source()?;
         let (mut reading, witness) = match Records::of(self.config, self.access)? {
             None => (source.read(None).await?, None),
@@ -184,7 +201,7 @@ impl Switching<'_> {
                 (reading, stored.witness.map(|witness| (witness, stored.cluster)))
             }
         };
-        witness::ignore_holder(&mut reading, held.pid());
+        witness::ignore_holder(&mut reading, holder);
         let slot = reading.slot_reading.slot.as_ref();
         let confirmed = slot.and_then(|slot| slot.confirmed_flush_lsn).unwrap_or(Lsn::ZERO);
         // Rows of a gap are not delivered, and would be marked.

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::{
     conditions::and,
+    kept_from_stream::switching,
     literals::{array, literal},
     shown::Shown,
     table::PolledTable,
@@ -89,7 +90,11 @@ pub(super) fn closed(
 ) -> Result<Closed, Failure> {
     let text = |place| row.try_get(place).map_err(sql_failure);
     let (state, holder) = (text(0)?, text(1)?);
-    if state != Some(SwitchState::Closing.as_str()) {
+    let state = state.and_then(SwitchState::of);
+    if state != Some(SwitchState::Closing) {
+        if let Some(failure) = switching(table, state) {
+            return Err(failure);
+        }
         let by = text(2)?.unwrap_or("somebody");
         let since = text(3)?.unwrap_or("an unknown time");
         let what = format!("table {table} was handed to the stream by {by} at {since}");
