@@ -166,16 +166,16 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Pending rows of a table that do not wait for their time alone. Counting ends at a bound, and rows
-/// that are not due may stand first: then the age of the first one that is due says that there is
-/// one, which is read apart.
+/// Pending rows of a table that do not wait for their time alone. Counting ends at a bound, and
+/// rows that are not due may stand first: then the age of the first one that is due says that there
+/// is one, which is read apart.
 fn due(figures: &TableSurvey) -> u64 {
     let counted = figures.pending.rows().saturating_sub(figures.not_due);
     counted.max(u64::from(figures.oldest_seconds.is_some()))
 }
 
-/// Pending rows of a table that could be read now. Of those behind the bound of the count one is due
-/// at least, if its age was read; whether somebody has a lock on it is not known.
+/// Pending rows of a table that could be read now. Of those behind the bound of the count one is
+/// due at least, if its age was read; whether somebody has a lock on it is not known.
 pub(super) fn ready(figures: &TableSurvey) -> u64 {
     match figures.pending {
         RowCount::Exactly(_) => figures.ready,
