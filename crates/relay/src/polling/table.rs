@@ -126,8 +126,8 @@ impl Table {
     }
 
     /// No shard of it is held, so nothing is read of it, and nothing that reading it has met stands
-    /// in the way. Rows that wait are those of other workers, and a short loss of the lease does not
-    /// make this one forget their attempts.
+    /// in the way. Rows that wait are those of other workers, and a short loss of the lease does
+    /// not make this one forget their attempts.
     pub(super) fn is_unheld(&mut self, at: Moment) {
         self.failure.take_if(|failure| is_slow_reading(failure) || failure.code == Code::HeldFull);
         self.awaited = None;

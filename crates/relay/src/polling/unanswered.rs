@@ -60,8 +60,8 @@ impl Unanswered {
     }
 
     /// When the next attempt may begin, of a worker that holds these shards. Where they are others
-    /// than the last time, the keys of which nothing is acknowledged may be another worker's by now,
-    /// and all others would wait for nothing.
+    /// than the last time, the keys of which nothing is acknowledged may be another worker's by
+    /// now, and all others would wait for nothing.
     pub(super) fn again_at(&self, held: ShardSet) -> Moment {
         if held == self.shards { self.again_at } else { Moment::default() }
     }

@@ -78,8 +78,8 @@ async fn switched(fixture: &Fixture, to: &str) -> String {
     said
 }
 
-/// Starts the command, and kills it when it says this of what it does; first it says what it will do,
-/// in numbered lines.
+/// Starts the command, and kills it when it says this of what it does; first it says what it will
+/// do, in numbered lines.
 async fn killed_when(fixture: &Fixture, to: &str, what: &str) {
     let mut line = line(fixture, to);
     line.push("--yes".to_owned());

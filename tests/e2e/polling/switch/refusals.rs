@@ -32,8 +32,8 @@ async fn run(fixture: &Fixture, line: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), format!("{out}{err}"))
 }
 
-/// The command itself gives it up, as the last row that is older than the slot. Rows of its key that
-/// come later would pass it in the stream.
+/// The command itself gives it up, as the last row that is older than the slot. Rows of its key
+/// that come later would pass it in the stream.
 #[tokio::test]
 async fn a_row_that_is_given_up_meanwhile_is_not_handed_over() {
     let builder =

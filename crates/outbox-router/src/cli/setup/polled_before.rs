@@ -78,8 +78,8 @@ pub(super) async fn are_switched(client: &Client, tables: &[TableName]) -> Resul
     Ok(client.query_one(&query, &[&quoted(tables)]).await?.try_get(0)?)
 }
 
-/// A table that is added to a stream which a switch has begun is known as one of its tables, so that
-/// no worker takes it.
+/// A table that is added to a stream which a switch has begun is known as one of its tables, so
+/// that no worker takes it.
 pub(super) async fn note_streamed(client: &Client, tables: &[TableName]) -> Result<(), TaskError> {
     if are_switched(client, tables).await? {
         let insert = "insert into outbox_router.switch (relation, state, \"by\") \

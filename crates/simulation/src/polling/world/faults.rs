@@ -177,7 +177,7 @@ impl PollingWorld {
         }
     }
 
-    /// PostgreSQL's clock jumps, unless it has jumped within a lease: two jumps would be a longer one.
+    /// PostgreSQL's clock jumps, unless it has jumped within a lease: two would be a longer one.
     fn jump(&mut self) -> bool {
         let by = self.some_time(LEASE / 10 - Duration::from_millis(1));
         let jump = if self.random.one_in(2) { Jump::Forwards(by) } else { Jump::Backwards(by) };
