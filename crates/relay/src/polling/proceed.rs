@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     Exited, Poller, Work,
     batch::{Asked, Batch},
+    inputs::is_slow_reading,
     lease::Busy,
     protocol::{FetchRequest, PassedOver, PollAction, TableIndex, WaitsKept},
     table::{Description, Table},
@@ -150,11 +151,17 @@ impl Poller {
         }
     }
 
+    /// Of a table without shards nothing stands in the way that reading it has met.
     fn forget_unheld(&mut self, at: Moment) {
         let Self { tables, lease, .. } = self;
-        let tables = tables.iter_mut().enumerate();
-        let unheld = tables.filter(|(index, _)| lease.held(*index).is_empty());
-        unheld.for_each(|(_, table)| table.is_unheld(at));
+        let of_reading =
+            |failure: &mut Failure| is_slow_reading(failure) || failure.code == Code::HeldFull;
+        for (index, table) in tables.iter_mut().enumerate() {
+            if lease.held(index).is_empty() {
+                table.failure.take_if(of_reading);
+                table.is_unheld(at);
+            }
+        }
     }
 
     fn renew_lease(&mut self, at: Moment) {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{inputs::is_slow_reading, protocol::WaitsKept, unanswered::Unanswered, waits::Waits};
+use super::{protocol::WaitsKept, unanswered::Unanswered, waits::Waits};
 use crate::{
     clock::Moment,
-    failure::{Code, Failure},
+    failure::Failure,
     routing::{record::TopicId, table::TableName},
 };
 
@@ -125,11 +125,10 @@ impl Table {
         self.unlocked_at = Some(unlocked_at);
     }
 
-    /// No shard of it is held, so nothing is read of it, and nothing that reading it has met stands
-    /// in the way. Rows that wait are those of other workers, and a short loss of the lease does
-    /// not make this one forget their attempts.
+    /// No shard of it is held, so nothing is read of it, and it waits for no topic. Rows that wait
+    /// are those of other workers, but a short loss of the lease does not make this one forget
+    /// their attempts.
     pub(super) fn is_unheld(&mut self, at: Moment) {
-        self.failure.take_if(|failure| is_slow_reading(failure) || failure.code == Code::HeldFull);
         self.awaited = None;
         self.waits.forget(at);
     }
