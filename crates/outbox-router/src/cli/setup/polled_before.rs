@@ -7,7 +7,7 @@ use tokio_postgres::Client;
 use crate::{
     cli::TaskError,
     held,
-    polling::sql::{switch::SwitchState, switching},
+    polling::sql::switch::{SwitchState, switching},
     postgres::quote_table,
 };
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use relay::{Case, Failure, Name, TableName, source::Catalog};
 
-use super::switch::SwitchState;
+use super::switch::{SwitchState, switching};
 use crate::{
     held::are_readable,
     postgres::{TextQuery, quote_literal},
@@ -48,19 +48,6 @@ pub(crate) async fn kept_from_stream(
         }
     }
     Ok(kept)
-}
-
-/// The failure of a table whose switch is not complete.
-pub(crate) fn switching(table: &TableName, state: Option<SwitchState>) -> Option<Failure> {
-    let (case, what) = match state {
-        Some(SwitchState::Stream) => return None,
-        Some(SwitchState::Closing | SwitchState::Sent) => {
-            (Case::Switching, "is being handed to the stream: rows that are older are sent first")
-        }
-        Some(SwitchState::Marked) => (Case::SwitchingBack, "is being given back to the workers"),
-        None => (Case::SwitchingBack, "is in outbox_router.switch with a state of a later version"),
-    };
-    Some(Failure::of(case, format!("table {table} {what}")).naming(Name::Table, table))
 }
 
 fn polled(pipeline: &str, table: &TableName, workers: u64) -> Failure {
@@ -122,18 +109,6 @@ mod tests {
                  would be sent twice"
             );
             assert!(expected.ends_with(&polled("shop", &table(), workers).to_string()));
-        }
-    }
-
-    #[test]
-    fn a_table_is_streamed_when_its_switch_is_complete() {
-        let case = |state| switching(&table(), state).map(|failure| failure.case);
-        assert_eq!(case(Some(SwitchState::Stream)), None);
-        for state in [SwitchState::Closing, SwitchState::Sent] {
-            assert_eq!(case(Some(state)), Some(Some(Case::Switching)));
-        }
-        for state in [Some(SwitchState::Marked), None] {
-            assert_eq!(case(state), Some(Some(Case::SwitchingBack)));
         }
     }
 }

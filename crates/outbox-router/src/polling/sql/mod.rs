@@ -58,7 +58,7 @@ pub use database::Database;
 pub use decisions::{Dropped, drop_rows, requeue};
 pub use holders::{Holder, Shares};
 pub use indexes::{IndexTrouble, IndexWork};
-pub(crate) use kept_from_stream::{kept_from_stream, switching};
+pub(crate) use kept_from_stream::kept_from_stream;
 pub use lease::LeaseTable;
 pub use listen::Listener;
 pub use named::{NamedRows, RowNames};

@@ -10,13 +10,12 @@
 
 use std::fmt;
 
-use relay::{Code, Failure, Name, TableName};
+use relay::{Case, Code, Failure, Name, TableName};
 use tokio_postgres::SimpleQueryRow;
 use uuid::Uuid;
 
 use super::{
     conditions::and,
-    kept_from_stream::switching,
     literals::{array, literal},
     shown::Shown,
     table::PolledTable,
@@ -102,6 +101,19 @@ pub(super) fn closed(
     }
     let is_own = holder.is_some_and(|holder| holder == worker.to_string());
     Ok(if is_own { Closed::ByThisWorker } else { Closed::ByAnother })
+}
+
+/// The failure of a table whose switch is not complete.
+pub(crate) fn switching(table: &TableName, state: Option<SwitchState>) -> Option<Failure> {
+    let (case, what) = match state {
+        Some(SwitchState::Stream) => return None,
+        Some(SwitchState::Closing | SwitchState::Sent) => {
+            (Case::Switching, "is being handed to the stream: rows that are older are sent first")
+        }
+        Some(SwitchState::Marked) => (Case::SwitchingBack, "is being given back to the workers"),
+        None => (Case::SwitchingBack, "is in outbox_router.switch with a state of a later version"),
+    };
+    Some(Failure::of(case, format!("table {table} {what}")).naming(Name::Table, table))
 }
 
 /// The table of the rows that are still polled, while tables are handed over. The router's role
@@ -258,6 +270,19 @@ mod tests {
             assert_eq!(SwitchState::of(name).map(SwitchState::as_str), Some(name));
         }
         assert_eq!(SwitchState::of("open"), None);
+    }
+
+    #[test]
+    fn a_table_is_streamed_when_its_switch_is_complete() {
+        let name = TableName { schema: "public".to_owned(), name: "outbox".to_owned() };
+        let case = |state| switching(&name, state).map(|failure| failure.case);
+        assert_eq!(case(Some(SwitchState::Stream)), None);
+        for state in [SwitchState::Closing, SwitchState::Sent] {
+            assert_eq!(case(Some(state)), Some(Some(Case::Switching)));
+        }
+        for state in [Some(SwitchState::Marked), None] {
+            assert_eq!(case(state), Some(Some(Case::SwitchingBack)));
+        }
     }
 
     #[test]
