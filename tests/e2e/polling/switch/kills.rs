@@ -314,21 +314,20 @@ async fn killed_again_and_again_tables_that_were_always_streamed_are_polled_in_t
     let accept = ["accept", "--yes", "--admin-url", &url];
     let accepted = fixture.router.command(&accept).await.unwrap();
     assert!(accepted.status.success(), "{}", String::from_utf8_lossy(&accepted.stderr));
-    for kill in FROM_THE_BEGINNING {
-        killed(&mut fixture, "polling", kill).await;
-    }
-    // Rows are marked, and the slot is there: a router takes it, and what it delivers is marked,
-    // too.
-    fixture.restart().await.unwrap();
-    wait_committed(&running, 100).await.unwrap();
-    fixture.wait_delivered(DEADLINE).await.unwrap();
-    stop(&mut fixture.router).await;
+    let stream = fixture.config.clone();
     fixture
         .config
         .set("postgres.source", "polling")
         .set("polling.batch", BATCH)
         .set_outbox("order_by", vec!["n"]);
     fixture.rewrite_config().unwrap();
+    for kill in FROM_THE_BEGINNING {
+        killed(&mut fixture, "polling", kill).await;
+    }
+    // Rows are marked, and the slot is there: no router takes it any more.
+    let mut streaming = RouterProcess::start(&stream.to_string()).unwrap();
+    streaming.wait_status("refused", SHORT_DEADLINE, is_refused).await.unwrap();
+    stop(&mut streaming).await;
     switched(&fixture, "polling").await;
     set_up(&fixture, &[]).await.unwrap();
     fixture.router.start_again().unwrap();
