@@ -83,6 +83,15 @@ async fn stop(router: &mut RouterProcess) {
     assert_eq!(router.wait_exit(SHORT_DEADLINE).await.unwrap().code(), Some(0));
 }
 
+/// A row of this key. One whose headers are no object cannot be delivered (R009).
+async fn insert(session: &DatabaseSession, key: &str, headers: &str) {
+    let sql = format!(
+        "insert into outbox (aggregate_type, aggregate_id, event_type, payload, headers) \
+         values ('order', '{key}', 'Made', '{{}}', '{headers}')"
+    );
+    session.batch_execute(&sql).await.unwrap();
+}
+
 /// Waits until a condition holds for no row of the outbox.
 async fn wait_none(session: &DatabaseSession, condition: &str) -> anyhow::Result<()> {
     let query = format!("select count(*) from outbox where {condition}");

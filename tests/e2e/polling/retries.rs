@@ -5,7 +5,7 @@ use serde_json::Value;
 use testbed::postgres::DatabaseSession;
 use testbed::wait::eventually;
 
-use super::{COLUMNS, DEADLINE, polling, started};
+use super::{COLUMNS, DEADLINE, insert, polling, started};
 
 const STATUS_COLUMNS: &str = "alter table outbox \
     add n bigint generated always as identity, \
@@ -14,14 +14,6 @@ const STATUS_COLUMNS: &str = "alter table outbox \
     add last_error text, \
     add available_at timestamptz not null default now(), \
     add published_at timestamptz";
-
-async fn insert(session: &DatabaseSession, key: &str, headers: &str) {
-    let sql = format!(
-        "insert into outbox (aggregate_type, aggregate_id, event_type, payload, headers) \
-         values ('order', '{key}', 'Made', '{{}}', '{headers}')"
-    );
-    session.batch_execute(&sql).await.unwrap();
-}
 
 /// The rows that are published, by their number.
 async fn published(session: &DatabaseSession, mark: &str) -> Vec<i64> {

@@ -62,11 +62,14 @@ fn line(fixture: &Fixture, to: &str) -> Vec<String> {
     ["switch", to, "--admin-url", &url].map(str::to_owned).into()
 }
 
-/// Runs the command to its end. Returns its exit code and what it says.
 async fn switch(fixture: &Fixture, to: &str, flag: &str) -> (Option<i32>, String) {
-    let mut line = line(fixture, to);
-    line.push(flag.to_owned());
-    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    run(fixture, &["switch", to, flag]).await
+}
+
+/// Runs a command to its end. Returns its exit code and what it says.
+async fn run(fixture: &Fixture, line: &[&str]) -> (Option<i32>, String) {
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let line = [line, &["--admin-url", &url]].concat();
     let output = fixture.router.command(&line).await.unwrap();
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     (output.status.code(), format!("{out}{err}"))

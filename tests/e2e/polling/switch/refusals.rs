@@ -1,35 +1,21 @@
 //! What a switch refuses because a row would be lost, sent twice or passed, and what leads out.
 
 use e2e::{Fixture, ROLE, SHORT_DEADLINE, SLOT, wait_committed};
-use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
+use testbed::postgres::DatabaseSession;
 use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 
-use super::super::{COLUMNS, DEADLINE, load};
+use super::super::{COLUMNS, DEADLINE, insert, load};
 use super::{
-    begun, begun_with, configure, is_refused, killed_when, set_up, stop, switch, switched,
+    begun, begun_with, configure, is_refused, killed_when, run, set_up, stop, switch, switched,
 };
 
 /// What a table needs so that a row can be given up.
 const ATTEMPTS: &str = "add attempts int not null default 0, add last_error text, \
                         add available_at timestamptz, add abandoned_at timestamptz";
 
-async fn insert(session: &DatabaseSession, key: &str, headers: &str) {
-    let sql = "insert into outbox (aggregate_type, aggregate_id, event_type, payload, headers) \
-               values ('order', $1, 'Made', '{}', $2::text::jsonb)";
-    session.execute(sql, &[&key, &headers]).await.unwrap();
-}
-
 async fn count(session: &DatabaseSession, of: &str) -> i64 {
     session.query_one(&format!("select count(*) from {of}"), &[]).await.unwrap().get(0)
-}
-
-async fn run(fixture: &Fixture, line: &[&str]) -> (Option<i32>, String) {
-    let url = fixture.postgres.url(SUPERUSER, DATABASE);
-    let line = [line, &["--admin-url", &url]].concat();
-    let output = fixture.router.command(&line).await.unwrap();
-    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    (output.status.code(), format!("{out}{err}"))
 }
 
 /// The command itself gives it up, as the last row that is older than the slot. Rows of its key

@@ -158,7 +158,7 @@ pub(super) struct PostgresFacts {
     pub(super) pin: Part<Option<WalPin>>,
     pub(super) publication: Part<PublicationFacts>,
     pub(super) tables: Part<Vec<TableFacts>>,
-    /// Which of the tables workers poll, as failures.
+    /// What keeps the tables from being streamed, as failures.
     pub(super) kept_from_stream: Part<Vec<Failure>>,
     /// Which roles may move rows of partitioned outboxes.
     pub(super) moves: Part<Vec<RowMovePrivileges>>,

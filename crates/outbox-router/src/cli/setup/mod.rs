@@ -98,8 +98,8 @@ pub(super) async fn mend_publication(
     match publication::find(client, name, version).await? {
         None => publication::create(client, name, tables, out).await,
         Some(known) => {
-            let added = known.lacks(tables);
-            publication::fit(client, name, &known, tables, &config.outboxes(), out).await?;
+            let outboxes = config.outboxes();
+            let added = publication::fit(client, name, &known, tables, &outboxes, out).await?;
             slot::report_streaming(client, config.postgres.slot.as_str(), &added, out).await
         }
     }

@@ -97,16 +97,17 @@ pub(super) async fn create(
     Ok(())
 }
 
-/// Checks a publication that exists, and adds the tables that it lacks. `outboxes` are those of the
-/// configuration, which `tables` names or, where it has none, the default one.
-pub(super) async fn fit(
+/// Checks a publication that exists, and adds the tables that it lacks, which it returns.
+/// `outboxes` are those of the configuration, which `tables` names or, where it has none, the
+/// default one.
+pub(super) async fn fit<'t>(
     client: &Client,
     name: &str,
     publication: &ExistingPublication,
-    tables: &[TableName],
+    tables: &'t [TableName],
     outboxes: &Outboxes,
     out: &mut (dyn io::Write + Send),
-) -> Result<(), TaskError> {
+) -> Result<Vec<&'t TableName>, TaskError> {
     publication.refuse_unfit(name, tables, outboxes)?;
     if matches!(publication.scope, Scope::AllTables) {
         writeln!(out, "publication {name}: exists already, FOR ALL TABLES")?;
@@ -115,9 +116,10 @@ pub(super) async fn fit(
             "  the server sends what is written to every table, and the router takes the rows of \
              the outbox tables"
         )?;
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let missing = publication.lacks(tables);
+    let has = |table: &&TableName| publication.members.iter().any(|member| member.name == **table);
+    let missing: Vec<&TableName> = tables.iter().filter(|table| !has(table)).collect();
     if missing.is_empty() {
         writeln!(
             out,
@@ -125,10 +127,10 @@ pub(super) async fn fit(
         )?;
     } else {
         client.batch_execute(&statements::add(name, &missing)).await?;
-        let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
-        let missing = missing.join(", ");
-        writeln!(out, "publication {name}: exists already, {missing} added")?;
-        writeln!(out, "  rows written to {missing} before now are not delivered")?;
+        let added: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        let added = added.join(", ");
+        writeln!(out, "publication {name}: exists already, {added} added")?;
+        writeln!(out, "  rows written to {added} before now are not delivered")?;
     }
     for other in publication.members.iter().filter(|member| !tables.contains(&member.name)) {
         writeln!(
@@ -137,19 +139,10 @@ pub(super) async fn fit(
             other.name
         )?;
     }
-    Ok(())
+    Ok(missing)
 }
 
 impl ExistingPublication {
-    /// Those of the tables that it does not name.
-    pub(super) fn lacks<'t>(&self, tables: &'t [TableName]) -> Vec<&'t TableName> {
-        if matches!(self.scope, Scope::AllTables) {
-            return Vec::new();
-        }
-        let has = |table: &&TableName| self.members.iter().any(|member| member.name == **table);
-        tables.iter().filter(|table| !has(table)).collect()
-    }
-
     /// Refuses a publication that would leave out inserts.
     pub(super) fn refuse_unfit(
         &self,

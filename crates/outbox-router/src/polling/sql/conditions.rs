@@ -125,12 +125,8 @@ impl Conditions<'_> {
     /// again: it reads nothing while it has rows in flight.
     fn free(&self, alias: &str) -> Option<String> {
         let claim = &self.marks.claim;
-        let mut any = Vec::new();
-        match (&claim.until, &claim.since) {
-            (Some(until), _) => any.push(format!("{} is null", column(alias, until))),
-            (None, Some(since)) => any.push(format!("{} is null", column(alias, since))),
-            (None, None) => return None,
-        }
+        let lock = claim.until.as_ref().or(claim.since.as_ref())?;
+        let mut any = vec![format!("{} is null", column(alias, lock))];
         any.extend(self.is_expired(alias));
         if claim.until.is_none() {
             any.extend(self.is_processing(alias).map(|is| format!("not ({is})")));
