@@ -125,6 +125,8 @@ cases! {
     SwitchOfOther = "switch_of_other" of Switched,
     /// Tables are to be streamed that workers poll.
     StillPolled = "still_polled" of Switched,
+    /// Tables are to be polled that a slot streams.
+    StillStreamed = "still_streamed" of Switched,
     /// A switch back finds no slot that says what was delivered.
     SwitchWithoutSlot = "switch_without_slot" of Switched,
     /// Reading pending rows takes longer than what was read counts.

@@ -113,6 +113,9 @@ impl Poller {
             }
             Ok(described.waits)
         });
+        if let Some(table) = self.tables.get_mut(index.0) {
+            table.was_described(taken.as_ref().err(), at);
+        }
         match taken {
             Ok(waits) => {
                 if let Some(table) = self.tables.get_mut(index.0) {

@@ -20,6 +20,8 @@ pub(super) struct Lease {
     /// Of each table, as far as is known. Each is shared by its own workers: others may poll one of
     /// the tables and not the next, and would never take what is given back of that one.
     tables: Vec<TableLeases>,
+    /// Whether this worker can read each of them.
+    readable: Vec<Readable>,
     /// The most shards of each table that the server may have for this worker. It is more than what
     /// is held here where an answer was lost, or where the lease has ended here and not there.
     granted_at_most: Vec<u32>,
@@ -53,6 +55,14 @@ enum Answered {
     Once,
 }
 
+/// Whether this worker can read a table, as far as is known. Of one that it cannot, it leaves all
+/// shards to the others: their rows would wait for a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Readable {
+    Yes,
+    No,
+}
+
 /// Whether this worker reads on meanwhile, or has nothing in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Busy {
@@ -65,6 +75,7 @@ impl Lease {
         Self {
             length,
             tables: vec![TableLeases::nothing(1); tables],
+            readable: vec![Readable::Yes; tables],
             granted_at_most: vec![0; tables],
             granted_at: None,
             asked_at: None,
@@ -84,18 +95,22 @@ impl Lease {
         }
         self.asked_at = Some(at);
         self.known = Known::Maybe;
-        let tables = self.tables.iter().zip(&mut self.granted_at_most);
-        let wanted = tables.map(|(table, granted_at_most)| {
-            let wanted = match busy {
-                // What is given back may belong to another worker at once, so nothing of it may be
-                // in flight, and no mark of it be under way.
-                Busy::Yes => table.due().max(*granted_at_most),
-                Busy::No => table.due(),
-            };
-            *granted_at_most = wanted.max(*granted_at_most);
-            wanted
-        });
-        Some(LeaseRequest::Hold { wanted: wanted.collect() })
+        let wanted = (0..self.tables.len()).map(|table| self.ask_for(table, busy)).collect();
+        Some(LeaseRequest::Hold { wanted })
+    }
+
+    /// How many shards of a table are asked for.
+    fn ask_for(&mut self, table: usize, busy: Busy) -> u32 {
+        let due = self.due(table);
+        let Some(granted_at_most) = self.granted_at_most.get_mut(table) else { return due };
+        let wanted = match busy {
+            // What is given back may belong to another worker at once, so nothing of it may be in
+            // flight, and no mark of it be under way.
+            Busy::Yes => due.max(*granted_at_most),
+            Busy::No => due,
+        };
+        *granted_at_most = wanted.max(*granted_at_most);
+        wanted
     }
 
     /// The request that gives everything back, unless the server knows of nothing.
@@ -145,12 +160,20 @@ impl Lease {
         (self.length / 10).min(Duration::from_secs(1))
     }
 
+    /// Says whether this worker can read a table.
+    pub(super) fn set_readable(&mut self, table: usize, readable: Readable) {
+        if let Some(known) = self.readable.get_mut(table) {
+            *known = readable;
+        }
+    }
+
     /// The shards of a table that may be read and produced now.
     pub(super) fn usable(&self, table: usize, at: Moment) -> ShardSet {
-        match self.tables.get(table) {
-            // Of a table of which more is held than a share, part is about to be given back.
-            Some(table) if self.may_produce(at) && !table.is_excess() => table.held,
-            Some(_) | None => ShardSet::NONE,
+        // Of a table of which more is held than a share, part is about to be given back.
+        if self.may_produce(at) && !self.is_excess_of(table) {
+            self.held(table)
+        } else {
+            ShardSet::NONE
         }
     }
 
@@ -214,9 +237,21 @@ impl Lease {
         self.produces_until().is_some_and(|until| at < until)
     }
 
-    /// Whether this worker holds more than its share of a table.
+    /// The most shards of a table that this worker should hold.
+    fn due(&self, table: usize) -> u32 {
+        match self.readable.get(table) {
+            Some(Readable::Yes) => self.tables.get(table).map_or(0, TableLeases::due),
+            Some(Readable::No) | None => 0,
+        }
+    }
+
+    /// Whether this worker holds more of a table than it should, so that others have less.
+    fn is_excess_of(&self, table: usize) -> bool {
+        self.held(table).len() > self.due(table)
+    }
+
     fn is_excess(&self) -> bool {
-        self.tables.iter().any(TableLeases::is_excess)
+        (0..self.tables.len()).any(|table| self.is_excess_of(table))
     }
 }
 

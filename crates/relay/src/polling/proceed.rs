@@ -165,6 +165,9 @@ impl Poller {
     }
 
     fn renew_lease(&mut self, at: Moment) {
+        for (index, table) in self.tables.iter().enumerate() {
+            self.lease.set_readable(index, table.readable(self.settings.lease, at));
+        }
         let busy = match self.work {
             Work::Idle | Work::Describing => Busy::No,
             Work::Fetching { .. } | Work::Producing(_) | Work::Settling { .. } => Busy::Yes,

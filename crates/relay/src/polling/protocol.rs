@@ -162,17 +162,12 @@ impl TableLeases {
         Self { held: ShardSet::NONE, workers, share: Share::Equal }
     }
 
-    /// The most shards that this worker should hold.
+    /// The most shards that this worker should hold, of a table that it can read.
     pub(super) fn due(&self) -> u32 {
         match self.share {
             Share::Equal => share_of(self.workers),
             Share::None => 0,
         }
-    }
-
-    /// Whether this worker holds more than its share, so that others have less than theirs.
-    pub(super) fn is_excess(&self) -> bool {
-        self.held.len() > self.due()
     }
 }
 

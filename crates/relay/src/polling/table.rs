@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{protocol::WaitsKept, unanswered::Unanswered, waits::Waits};
+use super::{lease::Readable, protocol::WaitsKept, unanswered::Unanswered, waits::Waits};
 use crate::{
     clock::Moment,
-    failure::Failure,
+    failure::{Class, Failure},
     routing::{record::TopicId, table::TableName},
 };
 
@@ -36,6 +36,8 @@ pub(super) struct Table {
     pub(super) unanswered: Unanswered,
     /// Why none of its rows can be produced.
     pub(super) failure: Option<Failure>,
+    /// Since when each attempt to describe it has met what a person has to mend.
+    indescribable_since: Option<Moment>,
     pub(super) totals: TableTotals,
 }
 
@@ -79,6 +81,7 @@ impl Table {
             awaited: None,
             unanswered: Unanswered::default(),
             failure: None,
+            indescribable_since: None,
             totals: TableTotals::default(),
         }
     }
@@ -131,6 +134,26 @@ impl Table {
     pub(super) fn is_unheld(&mut self, at: Moment) {
         self.awaited = None;
         self.waits.forget(at);
+    }
+
+    /// An attempt to describe it has failed, or not.
+    pub(super) fn was_described(&mut self, failure: Option<&Failure>, at: Moment) {
+        match failure.map(Failure::class) {
+            None => self.indescribable_since = None,
+            Some(Class::Mendable | Class::Gap) => {
+                self.indescribable_since.get_or_insert(at);
+            }
+            // Of the server's own trouble nothing follows for the table.
+            Some(Class::Transport | Class::Replay | Class::Note) => {}
+        }
+    }
+
+    /// Whether this worker can read it. In the first moments another one may have the same trouble.
+    pub(super) fn readable(&self, patience: Duration, at: Moment) -> Readable {
+        match self.indescribable_since {
+            Some(since) if since + patience <= at => Readable::No,
+            Some(_) | None => Readable::Yes,
+        }
     }
 
     /// When its rows are to be read.

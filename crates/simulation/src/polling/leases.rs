@@ -63,7 +63,12 @@ impl LeaseTable {
             let wanted = usize::try_from(*wanted).expect("a few");
             let (leases, seen_until) = (&mut self.tables[*table], &mut self.seen_until[*table]);
             seen_until.retain(|_, until| *until > now);
-            seen_until.insert(process, now + length);
+            // Who wants nothing shares the table with nobody.
+            if wanted == 0 {
+                seen_until.remove(&process);
+            } else {
+                seen_until.insert(process, now + length);
+            }
             for lease in leases.iter_mut().filter(|lease| lease.holder == Some(process)) {
                 lease.expires_at = now + length;
             }

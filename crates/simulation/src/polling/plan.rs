@@ -39,6 +39,8 @@ pub struct PollingPlan {
     pub tables: usize,
     /// Which of them the workers of each place have in their configuration.
     pub polled: [Polled; SLOTS],
+    /// A table that the workers of a place have in their configuration, and may not read.
+    pub denied: Option<Denied>,
     /// How many keys each table has. With few of them, most rows of a batch are of one key.
     pub keys: u64,
     /// The most rows that are read at a time.
@@ -73,6 +75,15 @@ pub enum Polled {
     All,
     /// This one alone.
     Only(usize),
+}
+
+/// What workers may not read: their role lacks a right, say, that those of the others has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Denied {
+    /// The place of the workers.
+    pub slot: usize,
+    /// The table.
+    pub table: usize,
 }
 
 /// Whether a person has mended every row at the end.
@@ -113,6 +124,7 @@ impl PollingPlan {
             workers: 1 + random.index(3),
             tables: if random.one_in(4) { 2 } else { 1 },
             polled: [Polled::All; SLOTS],
+            denied: None,
             keys: 1 + random.below(KEYS_MAX),
             batch: 1 + random.index(8),
             interval: Duration::from_millis(200 + 100 * random.below(15)),
@@ -133,7 +145,13 @@ impl PollingPlan {
                 *polled = if table < plan.tables { Polled::Only(table) } else { Polled::All };
             }
         }
+        plan.denied = denied(seed, plan.tables);
         plan
+    }
+
+    /// Whether the workers of a place poll a table, and may read it.
+    pub(super) fn reads(&self, slot: usize, table: usize) -> bool {
+        self.tables_of(slot).contains(&table) && self.denied != Some(Denied { slot, table })
     }
 
     /// The tables that the workers of a place poll, in the order of their configuration.
@@ -179,6 +197,14 @@ impl PollingPlan {
             seed,
         }
     }
+}
+
+/// In some runs workers may not read a table. Those of the first place may read every one. By
+/// numbers of their own, too.
+fn denied(seed: u64, tables: usize) -> Option<Denied> {
+    let random = &mut Random::new(seed ^ 0xde71_ed00);
+    let is_so = random.one_in(8);
+    is_so.then(|| Denied { slot: 1 + random.index(SLOTS - 1), table: random.index(tables) })
 }
 
 /// In some runs the server's clock jumps. By numbers of their own, too.

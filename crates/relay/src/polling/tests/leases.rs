@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     clock::Now,
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure},
 };
 
 const K: Option<&str> = Some("k");
@@ -334,4 +334,43 @@ impl World {
             self.answer(action);
         }
     }
+}
+
+/// Its role lacks a right, say, that those of the other workers have.
+#[test]
+fn a_worker_that_cannot_read_a_table_leaves_it_to_the_others_until_it_can() {
+    let mut world = World::new(settings());
+    let refused = |world: &mut World| {
+        let failure = Failure::of(Case::PermissionDenied, "permission denied");
+        world.asked.retain(|action| !matches!(action, PollAction::Describe(_)));
+        world.input(PollInput::Described(TableIndex(0), Err(failure)));
+    };
+    let wanted = |world: &World| {
+        world.asked.iter().find_map(|action| {
+            let PollAction::Lease(LeaseRequest::Hold { wanted }) = action else { return None };
+            wanted.first().copied()
+        })
+    };
+    world.pass(Duration::ZERO);
+    refused(&mut world);
+    assert_eq!(wanted(&world), Some(64), "another one may have the same trouble");
+    while world.now < Moment::default() + HALF * 3 {
+        let leases: Vec<_> = world.asked.drain(..).collect();
+        for action in leases {
+            if let PollAction::Describe(_) = action {
+                refused(&mut world);
+            } else {
+                world.answer(action);
+            }
+        }
+        world.pass(Duration::from_millis(500));
+    }
+    assert_eq!(world.core.report(world.now).tables[0].shards, ShardSet::NONE);
+    assert_eq!(world.core.report(world.now).state, PollState::Failed);
+    world.insert(&[K]);
+    world.pass(Duration::from_secs(10));
+    world.run();
+    world.pass(Duration::from_secs(4));
+    world.run();
+    assert_eq!(world.states(), [RowState::Published]);
 }

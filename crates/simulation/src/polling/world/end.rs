@@ -133,8 +133,9 @@ impl PollingWorld {
             }
         }
         if !(0..self.plan.tables).all(|table| self.has_worker(table)) {
-            // One of the first place polls every table, one of another place perhaps not.
-            let polls_all = |slot: &usize| self.plan.tables_of(*slot).len() == self.plan.tables;
+            // One of the first place reads every table, one of another place perhaps not.
+            let polls_all =
+                |slot: &usize| (0..self.plan.tables).all(|table| self.plan.reads(*slot, table));
             let is_free = |slot: &usize| self.slots[*slot].process.is_none();
             match (0..SLOTS).filter(polls_all).find(is_free) {
                 Some(free) => self.start(free),
@@ -157,8 +158,7 @@ impl PollingWorld {
                         || process.afterwards == Afterwards::Restart
                 })
         };
-        (0..SLOTS)
-            .any(|slot| self.plan.tables_of(slot).contains(&table) && stays(&self.slots[slot]))
+        (0..SLOTS).any(|slot| self.plan.reads(slot, table) && stays(&self.slots[slot]))
     }
 
     /// Every request is answered at once, and everything that is produced is acknowledged. Then so

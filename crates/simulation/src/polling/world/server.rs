@@ -3,7 +3,7 @@
 use std::{num::NonZeroI32, time::Duration};
 
 use relay::{
-    Code, Failure, Moment, TopicFacts,
+    Case, Code, Failure, Moment, TopicFacts,
     polling::{Described, LeaseRequest, Leases, PollInput, RequestNumber, SettleRequest, Written},
 };
 
@@ -125,6 +125,9 @@ impl PollingWorld {
         let is_cut_off = process.statements_cut_until > at;
         let answer = if is_down || is_cut_off || mishap == Some(Mishap::Refused) {
             lost
+        } else if self.is_denied(slot, &statement) {
+            let failure = Failure::of(Case::PermissionDenied, "permission denied for the table");
+            StatementAnswer::lost(&statement, failure)
         } else {
             let (answer, has_rows) = self.statement(number, &statement);
             match statement {
@@ -142,6 +145,14 @@ impl PollingWorld {
             self.slots[slot].process.as_mut().and_then(|one| one.statement.as_mut())
         {
             asked.call = Call::Answered(answer);
+        }
+    }
+
+    /// Who may not read a table learns it when it asks what the table looks like.
+    fn is_denied(&self, slot: usize, statement: &Statement) -> bool {
+        match statement {
+            Statement::Describe(table) => !self.plan.reads(slot, table.0),
+            Statement::Fetch(_) | Statement::Settle(_) => false,
         }
     }
 
