@@ -22,7 +22,7 @@ use crate::{
     kafka::{self, KafkaSettings, SettingRefused, TopicCreation},
     polling::{
         retention::SweepSettings,
-        sql::{RemovalRules, RowScope, Scan, SqlSettings},
+        sql::{RemovalRules, RowScope, Scan, SqlSettings, StreamNames},
     },
     postgres::{ConnInfo, Host, try_tls},
     shell::{Endpoint, Source},
@@ -78,6 +78,10 @@ pub fn polled_sql(config: &Config, worker: Uuid) -> SqlSettings {
         keep_bytes: size(config.limits.window_bytes),
         on_error: config.on_error,
         scope: RowScope::All,
+        stream: StreamNames {
+            slot: config.postgres.slot.as_str().to_owned(),
+            publication: config.postgres.publication.as_str().to_owned(),
+        },
     }
 }
 

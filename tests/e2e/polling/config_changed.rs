@@ -10,7 +10,9 @@ use testbed::load::Load;
 use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 
-use super::{BATCH, COLUMNS, DEADLINE, load, set_up, stop, wait_polling, wait_published};
+use super::{
+    BATCH, COLUMNS, DEADLINE, drop_slot, load, set_up, stop, wait_polling, wait_published,
+};
 
 /// A worker that polls, in the fixture, and a router of the changed configuration.
 struct Changed {
@@ -25,6 +27,7 @@ async fn changed() -> Changed {
     let stream: RouterConfig = fixture.config.clone();
     let session = fixture.session().await.unwrap();
     session.batch_execute(COLUMNS).await.unwrap();
+    drop_slot(&session).await;
     fixture
         .config
         .set("postgres.source", "polling")
@@ -37,7 +40,6 @@ async fn changed() -> Changed {
     wait_polling(&mut fixture.router).await;
     write(&mut fixture).await;
     wait_published(&fixture).await;
-    session.execute("SELECT pg_drop_replication_slot($1)", &[&SLOT]).await.unwrap();
     let make = "SELECT pg_create_logical_replication_slot($1, 'pgoutput')::text";
     session.execute(make, &[&SLOT]).await.unwrap();
     let streaming = RouterProcess::start(&stream.to_string()).unwrap();
@@ -117,7 +119,7 @@ async fn a_stream_does_not_wait_for_the_workers_of_another_pipeline() {
     let Changed { mut fixture, mut streaming } = changed().await;
     streaming.wait_status("refused", SHORT_DEADLINE, is_refused).await.unwrap();
     stop(&mut fixture.router).await;
-    fixture.config.set("name", "audit");
+    fixture.config.set("name", "audit").set("postgres.slot", "audit");
     fixture.rewrite_config().unwrap();
     fixture.router.start_again().unwrap();
     wait_polling(&mut fixture.router).await;

@@ -16,7 +16,7 @@ mod workers;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use e2e::{Fixture, FixtureBuilder, ROLE, SHORT_DEADLINE};
+use e2e::{Fixture, FixtureBuilder, ROLE, SHORT_DEADLINE, SLOT};
 use testbed::load::{Load, Mix, TransactionKind};
 use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
 use testbed::router::RouterProcess;
@@ -52,9 +52,16 @@ fn load() -> Load {
 /// Adds the columns of the marks, runs `setup`, and starts nothing.
 async fn prepared(builder: FixtureBuilder, columns: &str) -> Fixture {
     let fixture = builder.prepare().await.unwrap();
-    fixture.session().await.unwrap().batch_execute(columns).await.unwrap();
+    let session = fixture.session().await.unwrap();
+    session.batch_execute(columns).await.unwrap();
+    drop_slot(&session).await;
     set_up(&fixture, &[]).await.unwrap();
     fixture
+}
+
+/// Workers take no table that a slot streams.
+async fn drop_slot(session: &DatabaseSession) {
+    session.execute("SELECT pg_drop_replication_slot($1)", &[&SLOT]).await.unwrap();
 }
 
 /// The same, and starts the router.

@@ -97,12 +97,15 @@ impl App {
         let tables = config.polled_tables();
         let names: Vec<TableName> = tables.iter().map(|table| table.outbox.name.clone()).collect();
         let settings = self.sql_settings(worker);
-        let listener = config.polling.notify.then(|| Listener::new(self.endpoint(), names.clone()));
+        let leases =
+            LeaseTable::new(self.endpoint(), names.clone(), worker, config.name.clone(), lease)
+                .unless_streamed(settings.stream.clone());
+        let listener = config.polling.notify.then(|| Listener::new(self.endpoint(), names));
         WorkerParts {
             poller,
             clock,
             database: Database::new(self.endpoint(), tables, settings),
-            leases: LeaseTable::new(self.endpoint(), names, worker, config.name.clone(), lease),
+            leases,
             lease,
             listener,
             kafka,

@@ -219,9 +219,11 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   After outbox-router switch stream, outbox_router.switch says that a slot has \
                   every row since, and no worker is given keys of the table. A stream does not \
                   start while workers of its pipeline hold unexpired leases of a table that it \
-                  has, nor before a switch of it is complete.",
-        remedy: "set postgres.source = \"stream\" and start the router again; or go back to \
-                 polling by `outbox-router switch polling {admin}`",
+                  has, nor before a switch of it is complete; and a worker takes no table that \
+                  the slot of its configuration streams.",
+        remedy: "where a router streams, stop this one; else set postgres.source = \"stream\" and \
+                 start the router again; or go back to polling by `outbox-router switch polling \
+                 {admin}`",
         cases: &[
             case_remedy(
                 Case::SwitchHeld,
@@ -278,11 +280,19 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  since the slot was made come once more then",
             ),
             case_remedy(
+                Case::StillStreamed,
+                "a slot streams the tables that are to be polled",
+                "`outbox-router switch polling {admin}` marks what the stream has delivered, and \
+                 drops the slot; or go on streaming with postgres.source = \"stream\"; if slot and \
+                 publication are another pipeline's, give this one names of its own in \
+                 postgres.slot and postgres.publication",
+            ),
+            case_remedy(
                 Case::SwitchWithoutSlot,
                 "switch polling finds no slot",
                 "nothing shows which rows the stream has delivered: look for rows that are in no \
-                 topic by `outbox-router where`, mark the others by SQL, then `delete from \
-                 outbox_router.switch`",
+                 topic by `outbox-router where`, mark the others by SQL, then `outbox-router \
+                 teardown --apply {admin}` with this configuration, and set it up again",
             ),
         ],
     },

@@ -16,7 +16,7 @@ use crate::{
     monitor::{
         self, Connect, SqlSession, catalog::Sought, connection::drive, server::ServerSettings,
     },
-    polling::sql::kept_from_stream,
+    polling::sql::{kept_from_stream, switches_under_way},
     postgres::{
         ClientEncoding, ConnInfo, Options, ReplicationConnection, ServerErrorKind, SocketOptions,
         TextQuery, WAL_SENDER_TIMEOUT, command_failure, connect_failure, connect_sql,
@@ -164,6 +164,17 @@ impl Source {
         monitor::catalog::read(&mut open.connection, open.version, sought).await
     }
 
+    /// # Errors
+    /// A switch of these tables is not complete (P043), or the server cannot be asked.
+    pub(crate) async fn refuse_switching(&self) -> Result<(), Failure> {
+        let asking = async {
+            let SqlSession { client, mut driver } = self.endpoint.sql().await?;
+            drive(&mut driver, switches_under_way(&mut &client, &self.outboxes)).await
+        };
+        let under_way = self.endpoint.within(asking).await?;
+        under_way.into_iter().next().map_or(Ok(()), Err)
+    }
+
     /// Somebody may have changed `postgres.source` while workers of the old configuration run on,
     /// or before a switch was complete.
     async fn refuse_polled(
@@ -257,7 +268,19 @@ impl Postgres for Source {
         &self,
         mut open: OpenConnection,
     ) -> Result<(OpenConnection, SlotReading), Failure> {
-        let reading = monitor::slot::read(&mut open.connection, open.version, &self.slot);
+        let reading = async {
+            let sql = &mut open.connection;
+            let reading = monitor::slot::read(sql, open.version, &self.slot).await?;
+            if reading.slot.is_none() {
+                // A switch has not made it yet, or has dropped it: that is no gap.
+                switches_under_way(sql, &self.outboxes)
+                    .await?
+                    .into_iter()
+                    .next()
+                    .map_or(Ok(()), Err)?;
+            }
+            Ok(reading)
+        };
         let reading = self.endpoint.within(reading).await?;
         Ok((open, reading))
     }

@@ -81,7 +81,7 @@ pub use self::{
 };
 pub(crate) use self::{
     connect::SourceReading,
-    slot_rows::SlotRows,
+    slot_rows::{RowsOf, SlotRows},
     snapshot_slot::{SlotCreator, SlotHolder, SnapshotSlot},
 };
 use crate::{

@@ -14,13 +14,22 @@ const WAIT: Duration = Duration::from_secs(1);
 /// See the module's header.
 pub(crate) struct SlotRows {
     copy: SlotCopy,
-    /// Whose rows are looked for, each with the columns of its identity. A table that was renamed
-    /// has the former name in rows from before.
-    tables: Vec<(Oid, Vec<String>)>,
+    /// Whose rows are looked for.
+    tables: Vec<RowsOf>,
     /// Where the identity stands in the rows of a relation.
     known: HashMap<Oid, Known>,
     /// Where the commit record of the transaction begins that is being sent.
     open: Option<Lsn>,
+}
+
+/// A table whose rows are looked for.
+pub(crate) struct RowsOf {
+    /// Its OID, and those of its partitions: as long as these were published by themselves, or were
+    /// tables of their own, their rows have come under theirs. A table that was renamed has the
+    /// former name in rows from before.
+    pub(crate) oids: Vec<Oid>,
+    /// The columns by which a row is found again.
+    pub(crate) identity: Vec<String>,
 }
 
 struct Known {
@@ -51,10 +60,7 @@ impl Source {
     ///
     /// # Errors
     /// The server cannot be reached or refuses; the slot is missing, lost, or of another plugin.
-    pub(crate) async fn slot_rows(
-        &self,
-        tables: Vec<(Oid, Vec<String>)>,
-    ) -> Result<SlotRows, Failure> {
+    pub(crate) async fn slot_rows(&self, tables: Vec<RowsOf>) -> Result<SlotRows, Failure> {
         let (copy, _) = self.copy_slot().await?;
         Ok(SlotRows { copy, tables, known: HashMap::new(), open: None })
     }
@@ -99,7 +105,7 @@ impl SlotRows {
 
 /// What a frame changes.
 struct Reading<'r> {
-    tables: &'r [(Oid, Vec<String>)],
+    tables: &'r [RowsOf],
     known: &'r mut HashMap<Oid, Known>,
     open: &'r mut Option<Lsn>,
 }
@@ -149,13 +155,9 @@ impl Reading<'_> {
 }
 
 /// Where the identity stands; `None`: the rows of this relation are not looked for.
-fn describe(
-    tables: &[(Oid, Vec<String>)],
-    relation: &Relation<'_>,
-) -> Result<Option<Known>, Failure> {
-    let table = tables.iter().position(|(oid, _)| *oid == relation.id);
-    let Some(table) = table else { return Ok(None) };
-    let identity = tables.get(table).map(|(_, columns)| columns.as_slice()).unwrap_or_default();
+fn describe(tables: &[RowsOf], relation: &Relation<'_>) -> Result<Option<Known>, Failure> {
+    let known = tables.iter().enumerate().find(|(_, table)| table.oids.contains(&relation.id));
+    let Some((table, RowsOf { identity, .. })) = known else { return Ok(None) };
     let place = |column: &String| {
         relation.columns().position(|known| known.name == column.as_bytes()).ok_or_else(|| {
             let what = format!("the slot has rows without the column {column}");
@@ -209,8 +211,13 @@ mod tests {
         wal(&[b"I\0\0\0\x07N\0\x02t\0\0\0\x01xt\0\0\0\x0242"])
     }
 
+    fn looked_for(oids: &[u32], column: &str) -> RowsOf {
+        let oids = oids.iter().map(|oid| Oid::from_u32(*oid)).collect();
+        RowsOf { oids, identity: vec![column.to_owned()] }
+    }
+
     fn steps(frames: &[Vec<u8>]) -> Vec<String> {
-        let tables = [(Oid::from_u32(7), vec!["id".to_owned()])];
+        let tables = [looked_for(&[6, 7], "id")];
         let (mut known, mut open) = (HashMap::new(), None);
         let steps = frames.iter().map(|frame| {
             let reading = Reading { tables: &tables, known: &mut known, open: &mut open };
@@ -243,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_relation_without_the_identity_is_refused() {
-        let tables = [(Oid::from_u32(7), vec!["number".to_owned()])];
+        let tables = [looked_for(&[7], "number")];
         let (mut known, mut open) = (HashMap::new(), None);
         let reading = Reading { tables: &tables, known: &mut known, open: &mut open };
         let failure = reading.frame(&relation(7, b"outbox")).err().unwrap();

@@ -546,6 +546,30 @@ async fn teardown_drops_what_setup_has_made_and_leaves_the_rows() {
 }
 
 #[tokio::test]
+async fn teardown_forgets_a_switch_whose_slot_is_gone() {
+    let polled = Polled::new(STATES, "");
+    assert_eq!(polled.type_line("setup --apply", "").await.exit, Exit::Done);
+    polled.server.sql(
+        "insert into outbox_router.switch (relation, state, \"by\") \
+         values ('outbox'::regclass, 'stream', 'ann')",
+    );
+    polled.server.sql("select pg_create_logical_replication_slot('outbox_router', 'pgoutput')");
+    let refused = polled.type_line("teardown --apply --yes", "").await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    let why = "public.outbox: it was handed to the stream, whose slot outbox_router is there";
+    assert!(refused.err.contains(why) && refused.err.contains("switch polling"), "{refused:?}");
+    assert_ne!(polled.server.sql(MADE), "", "nothing was dropped");
+    polled.server.sql("select pg_drop_replication_slot('outbox_router')");
+    polled.server.sql("update outbox_router.switch set state = 'marked'");
+    let refused = polled.type_line("teardown --apply --yes", "").await;
+    assert!(refused.err.contains("a switch of it is not complete"), "{refused:?}");
+    polled.server.sql("update outbox_router.switch set state = 'stream'");
+    let done = polled.type_line("teardown --apply --yes", "").await;
+    assert_eq!(done.exit, Exit::Done, "{done:?}");
+    assert_eq!(polled.server.sql("select count(*) from outbox_router.switch"), "0");
+}
+
+#[tokio::test]
 async fn setup_makes_what_the_other_tables_need_where_one_cannot_be_polled() {
     let polled = Polled::two("");
     polled.server.sql("alter table outbox drop status");

@@ -101,6 +101,24 @@ async fn an_index_waits_for_open_transactions_and_says_for_which() {
     assert_eq!(server.sql(MADE), INDEXES);
 }
 
+/// As where `postgres.source` is set to `"polling"` before `switch polling` is typed.
+#[tokio::test]
+async fn a_table_that_a_slot_streams_is_named_with_what_to_type_before_it_is_polled() {
+    let server = Server::start();
+    server.sql(&format!("create role router login; {TABLE}"));
+    server.sql("create publication outbox_router for table outbox");
+    server.sql("select pg_create_logical_replication_slot('outbox_router', 'pgoutput')");
+    let made = setup(&server, &["--apply"]).await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    let next = format!("next: outbox-router switch polling {ADMIN}, before a worker takes");
+    for said in ["P043: table public.outbox is streamed by slot outbox_router", &next] {
+        assert!(made.out.contains(said), "{said}: {made:?}");
+    }
+    server.sql("select pg_drop_replication_slot('outbox_router')");
+    let made = setup(&server, &["--apply"]).await;
+    assert!(made.out.ends_with("next: outbox-router run\n"), "{made:?}");
+}
+
 /// Its indexes keep their names.
 #[tokio::test]
 async fn a_table_that_was_renamed_is_named_where_its_index_has_the_name() {

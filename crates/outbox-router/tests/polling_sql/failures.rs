@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use outbox_router::polling::sql::LeaseTable;
+use outbox_router::polling::sql::{LeaseTable, setup::Deletes};
 use relay::{
     Case, Class, Code, Failure,
-    polling::{LeaseRequest, SettleRequest},
+    polling::{LeaseRequest, SettleRequest, Written},
 };
 use uuid::Uuid;
 
@@ -92,6 +92,54 @@ async fn the_tables_of_leases_may_be_missing_or_forbidden() {
     // Who describes the table says so, and the other one is polled meanwhile.
     let held = missing.answer(&both).await.unwrap().tables;
     assert_eq!(held.iter().map(|table| table.held.len()).collect::<Vec<_>>(), [1, 0]);
+}
+
+/// Otherwise the rows would be sent again and again.
+#[tokio::test]
+async fn marks_that_a_rule_or_a_trigger_undoes_are_a_failure() {
+    let fixture = Fixture::new(&default_table(MARK)).await;
+    fixture.run("insert into outbox (aggregate_id) values ('a'), ('b')").await;
+    let rule = "create rule append_only as on update to outbox do instead nothing";
+    let trigger = "create function nothing() returns trigger language plpgsql as \
+                   'begin return null; end'; \
+                   create trigger append_only before update on outbox \
+                   for each row when (old.aggregate_id = 'b') execute function nothing()";
+    let drop = ["drop rule append_only on outbox", "drop trigger append_only on outbox"];
+    for (make, drop) in [rule, trigger].into_iter().zip(drop) {
+        let mut worker = fixture.worker(polling()).await;
+        let published: Vec<_> = worker.fetch(9).await.rows.into_iter().map(|row| row.id).collect();
+        let request = SettleRequest { published, ..nothing() };
+        fixture.run(make).await;
+        let refused = worker.database.settle(&request).await.unwrap_err();
+        assert_eq!(refused.code, Code::Polling, "{refused}");
+        assert!(refused.message.contains("a rule or a trigger"), "{refused}");
+        fixture.run(drop).await;
+        worker.database.settle(&request).await.unwrap();
+        let pending = "select count(*) from outbox where published_at is null";
+        assert_eq!(fixture.value(pending).await, "0");
+        // Rows that somebody else has marked are no failure.
+        assert_eq!(worker.database.settle(&request).await.unwrap().published, 0);
+        fixture.run("update outbox set published_at = null").await;
+    }
+}
+
+/// As in a migration: its rows have the ids of those that were read of the former one.
+#[tokio::test]
+async fn rows_of_a_table_that_took_the_name_are_not_marked_by_what_was_read_before() {
+    let fixture = Fixture::new(&default_table(MARK)).await;
+    fixture.run("insert into outbox (aggregate_id) values ('former')").await;
+    let mut worker = fixture.worker(polling()).await;
+    let published: Vec<_> = worker.fetch(1).await.rows.into_iter().map(|row| row.id).collect();
+    fixture.run(&format!("alter table outbox rename to former; {}", default_table(MARK))).await;
+    fixture.grant(Deletes::No).await;
+    fixture.run("insert into outbox (aggregate_id) values ('latter')").await;
+    let request = SettleRequest { published, ..nothing() };
+    let settled = worker.database.settle(&request).await.unwrap();
+    assert_eq!((settled.written, settled.published), (Written::NotOurs, 0));
+    assert_eq!(fixture.value("select count(*) from outbox where published_at is null").await, "1");
+    // It is described again, so what is read next is marked.
+    let rows = worker.fetch(1).await.rows;
+    assert_eq!(worker.publish(&rows).await, 1);
 }
 
 #[tokio::test]

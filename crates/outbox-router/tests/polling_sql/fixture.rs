@@ -5,7 +5,7 @@ use std::time::Duration;
 use outbox_router::{
     monitor::{Connect, SqlSession},
     polling::sql::{
-        Database, LeaseTable, MarkConfig, RowScope, SqlSettings, TableConfig,
+        Database, LeaseTable, MarkConfig, RowScope, SqlSettings, StreamNames, TableConfig,
         setup::{self, Deletes},
     },
     postgres::{ConnInfo, connect_failure, connect_sql},
@@ -93,8 +93,10 @@ impl Fixture {
         Worker::on(self.connector(), polling).await
     }
 
+    /// Leases of one whose configuration names the stream `shop`.
     pub(crate) fn leases(&self, worker: Uuid, lease: Duration) -> LeaseTable<Connector> {
         LeaseTable::new(self.connector(), vec![name()], worker, "w".to_owned(), lease)
+            .unless_streamed(polling().settings.stream)
     }
 
     /// Makes the indexes that `setup` makes.
@@ -143,6 +145,7 @@ pub(crate) fn polling() -> Polling {
         keep_bytes: 32 * 1024 * 1024,
         on_error: ErrorPolicy::default(),
         scope: RowScope::All,
+        stream: StreamNames { slot: "shop".to_owned(), publication: "shop".to_owned() },
     };
     Polling { config, settings }
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use outbox_router::polling::sql::LeaseTable;
 use relay::{
-    Code, TableName,
+    Case, Code, TableName,
     polling::{LeaseRequest, Leases, ShardSet, Share},
 };
 use uuid::Uuid;
 
-use crate::fixture::{Connector, Fixture, default_table, name};
+use crate::fixture::{Connector, Fixture, default_table, name, polling};
 
 const LEASE: Duration = Duration::from_secs(10);
 
@@ -208,13 +208,61 @@ async fn a_table_that_is_handed_over_is_given_back_and_taken_by_who_hands_it_ove
     assert_eq!((held(&again), share(&again)), (ShardSet::ALL, Share::Equal));
 }
 
+/// As after `postgres.source` was set to `"polling"`, and no switch was typed.
+#[tokio::test]
+async fn a_table_that_a_slot_streams_is_taken_when_a_switch_has_dropped_it() {
+    let (fixture, mut both) = two_tables().await;
+    let stream = "create publication shop for table outbox";
+    fixture.run(stream).await;
+    fixture.run("select pg_create_logical_replication_slot('shop', 'pgoutput')").await;
+    let (mut late, mut early) =
+        (fixture.leases(Uuid::new_v4(), LEASE), fixture.leases(Uuid::new_v4(), LEASE));
+    let failure = late.answer(&hold(vec![64])).await.unwrap_err();
+    assert_eq!(failure.case, Some(Case::StillStreamed), "{failure}");
+    assert!(failure.message.contains("public.outbox is streamed by slot shop"), "{failure}");
+    let mut database = fixture.worker(polling()).await.database;
+    let handed = database.shares(&name()).await.unwrap().handed.expect("status says it, too");
+    assert_eq!(handed.case, Some(Case::StillStreamed));
+    // The publication does not have the other table.
+    let told = both.answer(&hold(vec![64, 64])).await.unwrap();
+    let told: Vec<_> = told.tables.iter().map(|table| table.held.len()).collect();
+    assert_eq!(told, [0, 64]);
+    for (free, back) in [
+        (
+            "select pg_drop_replication_slot('shop')",
+            "select pg_create_logical_replication_slot('shop', 'pgoutput')",
+        ),
+        ("drop publication shop", stream),
+        (
+            "insert into outbox_router.switch (relation, state, holder, \"by\") \
+          values ('outbox'::regclass, 'closing', gen_random_uuid(), 'ann')",
+            "delete from outbox_router.switch",
+        ),
+    ] {
+        fixture.run(free).await;
+        let mut worker = fixture.leases(Uuid::new_v4(), LEASE);
+        assert!(worker.answer(&hold(vec![1])).await.is_ok(), "{free}");
+        worker.answer(&LeaseRequest::Release).await.unwrap();
+        fixture.run(back).await;
+        let refused = late.answer(&hold(vec![64])).await.unwrap_err();
+        assert_eq!(refused.case, Some(Case::StillStreamed), "{back}");
+    }
+    fixture.run("drop publication shop").await;
+    assert_eq!(held(&early.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
+    // A stream that is made later is refused itself.
+    fixture.run(stream).await;
+    assert_eq!(held(&early.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
+    assert!(database.shares(&name()).await.unwrap().handed.is_none());
+}
+
 /// A server with a second table, and a worker of both.
 async fn two_tables() -> (Fixture, LeaseTable<Connector>) {
     let fixture = fixture().await;
     fixture.run(&default_table("").replace("table outbox", "table other")).await;
     let other = TableName { name: "other".to_owned(), ..name() };
     let tables = vec![name(), other];
-    let both = LeaseTable::new(fixture.connector(), tables, Uuid::new_v4(), "w".to_owned(), LEASE);
+    let both = LeaseTable::new(fixture.connector(), tables, Uuid::new_v4(), "w".to_owned(), LEASE)
+        .unless_streamed(polling().settings.stream);
     (fixture, both)
 }
 
@@ -236,6 +284,20 @@ async fn workers_of_a_table_are_counted_without_those_that_poll_another_one() {
     let leases = both.answer(&LeaseRequest::Release).await.unwrap();
     let told: Vec<_> = leases.tables.iter().map(|table| table.workers).collect();
     assert_eq!(told, [1, 0]);
+}
+
+/// One that cannot read it wants nothing of it.
+#[tokio::test]
+async fn a_worker_that_wants_nothing_of_a_table_leaves_the_whole_of_it() {
+    let fixture = fixture().await;
+    let [mut able, mut other] = [0; 2].map(|_| fixture.leases(Uuid::new_v4(), LEASE));
+    for (wanted, workers_of_other, workers_of_able) in [(32, 1, 2), (0, 1, 1), (32, 2, 2)] {
+        let told = other.answer(&hold(vec![wanted])).await.unwrap();
+        assert_eq!(workers(&told).max(1), workers_of_other, "{wanted}");
+        let told = able.answer(&hold(vec![64])).await.unwrap();
+        assert_eq!(workers(&told), workers_of_able, "{wanted}");
+        able.answer(&hold(vec![32])).await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use outbox_router::{
     shell::Endpoint,
 };
 
-use relay::polling::TableIndex;
+use relay::{TableName, polling::TableIndex};
 
 use crate::fixture::{Fixture, TABLE, default_table, name};
 
@@ -43,8 +43,13 @@ async fn a_table_that_is_made_anew_is_heard_of() {
         conninfo: fixture.connector().conninfo(),
         application_name: "listener".to_owned(),
     };
-    let quiet = Duration::from_millis(500);
-    let mut listener = Listener::made_again_after(quiet, endpoint, vec![name()]);
+    let busy = TableName { name: "busy".to_owned(), ..name() };
+    fixture.run("create table busy (id int)").await;
+    for statement in setup::notify_statements(&busy) {
+        fixture.run(&statement.sql).await;
+    }
+    let renewed_after = Duration::from_millis(500);
+    let mut listener = Listener::renewed_after(renewed_after, endpoint, vec![name(), busy]);
     for round in 0..2 {
         fixture.run(&format!("drop table outbox; {table}")).await;
         for statement in setup::notify_statements(&name()) {
@@ -59,13 +64,18 @@ async fn heard(fixture: &Fixture, listener: &mut Listener) -> TableIndex {
     let heard = async {
         loop {
             // Not awaited to the end, it loses nothing.
-            if let Ok(table) =
-                tokio::time::timeout(Duration::from_millis(50), listener.next()).await
-            {
-                break table;
+            let next = tokio::time::timeout(Duration::from_millis(50), listener.next());
+            if let Ok(TABLE) = next.await {
+                break TABLE;
             }
             // What is inserted before somebody listens is not heard of.
             fixture.run("insert into outbox (aggregate_id) values ('a')").await;
+            fixture
+                .run(
+                    "do $$ begin if to_regclass('busy') is not null then \
+                         insert into busy values (1); end if; end $$",
+                )
+                .await;
         }
     };
     tokio::time::timeout(DEADLINE, heard).await.unwrap()

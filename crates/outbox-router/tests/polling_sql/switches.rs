@@ -1,8 +1,9 @@
 //! The switch names rows by the texts that the stream shows of their keys.
 
 use outbox_router::polling::sql::{
+    begin_snapshot,
     setup::Deletes,
-    switch::{UNDELIVERED, begin_snapshot, note_undelivered},
+    switch::{UNDELIVERED, note_undelivered},
 };
 
 use crate::fixture::{Fixture, TABLE, default_table, first_value, polling};
@@ -68,4 +69,22 @@ async fn count(session: &testbed::postgres::DatabaseSession, sql: &str) -> usize
         matches!(message, tokio_postgres::SimpleQueryMessage::Row(_))
     };
     messages.iter().filter(is_row).count()
+}
+
+/// Up to PostgreSQL 16 an infinite time has no distance to now.
+#[tokio::test]
+async fn a_row_that_is_never_to_be_sent_is_later_than_every_wait() {
+    let fixture =
+        Fixture::new(&default_table(", published_at timestamptz, available_at timestamptz")).await;
+    fixture
+        .run(
+            "insert into outbox (aggregate_id, available_at) values ('a', 'infinity'), ('b', null)",
+        )
+        .await;
+    let worker = fixture.worker(polling()).await;
+    let table = worker.database.table(TABLE).unwrap();
+    let row = fixture.session().await.query_one(&table.pending_later(), &[]).await.unwrap();
+    let (rows, at, seconds): (i64, String, f64) = (row.get(0), row.get(1), row.get(2));
+    assert_eq!((rows, at.as_str()), (1, "infinity"));
+    assert!(seconds.is_infinite());
 }

@@ -3,6 +3,7 @@
 
 mod kills;
 mod refusals;
+mod standbys;
 mod tables;
 
 use std::time::Duration;
@@ -17,7 +18,7 @@ use testbed::postgres::{DATABASE, PgBouncer, SUPERUSER};
 use testbed::router::RouterProcess;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::{BATCH, COLUMNS, load, set_up, stop, wait_polling, wait_published};
+use super::{BATCH, COLUMNS, drop_slot, load, set_up, stop, wait_polling, wait_published};
 
 /// The same tables, by both sources.
 struct Configurations {
@@ -35,7 +36,7 @@ async fn begun_with(builder: FixtureBuilder, columns: &str) -> (Fixture, Configu
     fixture.late_replays = LateReplays::Allowed;
     let session = fixture.session().await.unwrap();
     session.batch_execute(columns).await.unwrap();
-    session.execute("SELECT pg_drop_replication_slot($1)", &[&SLOT]).await.unwrap();
+    drop_slot(&session).await;
     session.batch_execute(&format!("DROP PUBLICATION {PUBLICATION}")).await.unwrap();
     let stream = fixture.config.clone();
     fixture

@@ -1,11 +1,11 @@
 //! What a switch refuses because a row would be lost, sent twice or passed, and what leads out.
 
 use e2e::{Fixture, ROLE, SHORT_DEADLINE, SLOT, wait_committed};
-use testbed::postgres::DatabaseSession;
+use testbed::postgres::{DATABASE, DatabaseSession};
 use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 
-use super::super::{COLUMNS, DEADLINE, insert, load};
+use super::super::{COLUMNS, DEADLINE, insert, load, wait_none};
 use super::{
     begun, begun_with, configure, is_refused, killed_when, run, set_up, stop, switch, switched,
 };
@@ -42,6 +42,76 @@ async fn a_row_that_is_given_up_meanwhile_is_not_handed_over() {
     assert_eq!(exit, Some(0), "{said}");
     let said = switched(&fixture, "stream").await;
     assert_eq!(count(&session, "outbox where published_at is null").await, 0, "{said}");
+}
+
+/// Workers go on: what the command may not make is known before they give up their keys.
+#[tokio::test]
+async fn whoever_may_not_make_the_streams_objects_is_refused_while_workers_poll() {
+    let (mut fixture, _) = begun().await;
+    let session = fixture.session().await.unwrap();
+    let prepare = format!(
+        "alter role {ROLE} noreplication; create role limited login replication; \
+         alter table outbox owner to limited; alter schema outbox_router owner to limited; \
+         grant create on database {DATABASE} to limited; \
+         grant select, insert, update, delete on all tables in schema outbox_router to limited; \
+         grant select on pg_catalog.pg_authid to limited"
+    );
+    session.batch_execute(&prepare).await.unwrap();
+    let url = fixture.postgres.url("limited", DATABASE);
+    let line = ["switch", "stream", "--yes", "--admin-url", &url];
+    let output = fixture.router.command(&line).await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("alter") && said.contains("42501"), "{said}");
+    assert_eq!(count(&session, "outbox_router.switch").await, 0);
+    let made = "(select from pg_publication union all select from pg_replication_slots) m";
+    assert_eq!(count(&session, made).await, 0, "{said}");
+    insert(&session, "a", "{}").await;
+    wait_none(&session, "published_at is null").await.unwrap();
+    stop(&mut fixture.router).await;
+}
+
+/// The role does not exist yet.
+#[tokio::test]
+async fn a_role_of_the_streams_own_is_made_by_the_switch() {
+    let (mut fixture, _) = begun().await;
+    stop(&mut fixture.router).await;
+    let (exit, said) = run(&fixture, &["switch", "stream", "--yes", "--role", "streamer"]).await;
+    assert_eq!(exit, Some(0), "{said}");
+    let session = fixture.session().await.unwrap();
+    let may = "pg_roles where rolname = 'streamer' and rolreplication";
+    assert_eq!(count(&session, may).await, 1, "{said}");
+}
+
+/// The slot is gone on purpose: what brings lost rows back, or gives them up, would send or lose
+/// others.
+#[tokio::test]
+async fn what_a_switch_has_dropped_is_no_gap() {
+    let (mut fixture, configurations) = begun().await;
+    stop(&mut fixture.router).await;
+    switched(&fixture, "stream").await;
+    configure(&mut fixture, &configurations.stream);
+    fixture.restart().await.unwrap();
+    stop(&mut fixture.router).await;
+    configure(&mut fixture, &configurations.polling);
+    killed_when(&fixture, "polling", "slot outbox_router: dropped").await;
+
+    configure(&mut fixture, &configurations.stream);
+    let lines =
+        [vec!["recover", "--yes"], vec!["accept", "--yes"], vec!["teardown", "--apply", "--yes"]];
+    for line in lines {
+        let (exit, said) = run(&fixture, &line).await;
+        assert_eq!(exit, Some(1), "{line:?}: {said}");
+        assert!(said.contains("P043") && said.contains("switch polling"), "{line:?}: {said}");
+    }
+    let status = fixture.router.command(&["status"]).await.unwrap();
+    let said = String::from_utf8_lossy(&status.stdout);
+    assert!(said.contains("P043") && !said.contains("P010"), "{said}");
+    fixture.router.start_again().unwrap();
+    fixture.router.wait_status("refused", SHORT_DEADLINE, is_refused).await.unwrap();
+    stop(&mut fixture.router).await;
+    configure(&mut fixture, &configurations.polling);
+    switched(&fixture, "polling").await;
 }
 
 /// Between the making of the slot and the last pending row that is older. Rows of the slot would
@@ -112,7 +182,8 @@ async fn held_events_are_not_marked_as_delivered() {
     assert_eq!(exit, Some(0), "{said}");
     fixture.restart().await.unwrap();
     eventually(DEADLINE, "the event to be dropped", async || {
-        Ok((count(&session, "outbox_router.held where state = 'held'").await == 0).then_some(()))
+        Ok((count(&session, "outbox_router.held where state <> 'dropped'").await == 0)
+            .then_some(()))
     })
     .await
     .unwrap();

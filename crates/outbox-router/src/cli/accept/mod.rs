@@ -133,6 +133,8 @@ pub(super) async fn read_facts(
     source: &Source,
     holder: Option<i32>,
 ) -> Result<Facts, TaskError> {
+    // What is missing then is missing on purpose.
+    source.refuse_switching().await?;
     let (mut reading, mut stored) = witness::read_together(records, source).await?;
     witness::ignore_holder(&mut reading, holder);
     let Some(recorded) = stored.witness.take() else {

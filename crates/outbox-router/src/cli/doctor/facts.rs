@@ -81,6 +81,8 @@ impl Facts {
 pub(super) struct PolledFacts {
     /// Why the tables of leases cannot be used.
     pub(super) leases: Option<Failure>,
+    /// Tables that the slot of this configuration streams.
+    pub(super) streamed: Vec<Failure>,
     pub(super) tables: Vec<PolledTableFacts>,
     /// Why rows cannot be removed; empty also where [retention] is off.
     pub(super) retention: Vec<Failure>,

@@ -52,6 +52,11 @@ pub(super) const CHECKS: &[Check] = &[
         judge: |facts| Ok(facts.polled()?.leases.as_ref().map(Finding::of).into_iter().collect()),
     },
     Check {
+        name: "no slot streams the tables that are polled",
+        reports: &[error(Code::Switched.as_str())],
+        judge: |facts| Ok(facts.polled()?.streamed.iter().map(Finding::of).collect()),
+    },
+    Check {
         name: "an index finds the pending rows",
         reports: &[warning(Advice::PendingIndexMissing.as_str())],
         judge: |facts| each(facts, index),

@@ -2,14 +2,14 @@
 
 mod readable;
 
-use relay::TableName;
+use relay::{Failure, TableName};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::{TaskError, connect};
 use crate::{
     config::{Config, SourceKind},
-    polling::sql::{PolledTable, SqlSettings},
+    polling::sql::{PolledTable, SqlSettings, kept_from_workers},
     postgres::quote_table,
     prepare,
 };
@@ -37,4 +37,18 @@ pub(super) async fn published(
     };
     let table = PolledTable::read(client, table, &settings(config)).await;
     Ok(Some(table.map_err(connect::denied)?.published(&quote_table(name))))
+}
+
+/// The tables that the slot of this configuration streams.
+///
+/// # Errors
+/// The connection breaks.
+pub(super) async fn streamed(
+    mut client: &Client,
+    config: &Config,
+) -> Result<Vec<Failure>, Failure> {
+    let tables = config.polled_tables();
+    let names: Vec<TableName> = tables.into_iter().map(|table| table.outbox.name).collect();
+    let kept = kept_from_workers(&mut client, &settings(config).stream, &names).await?;
+    Ok(kept.into_iter().map(|(_, failure)| failure).collect())
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio_postgres::Client;
 
-use super::{role, router_schema};
+use super::router_schema;
 use crate::{
     cli::{SetupArgs, TaskError, connect::Access},
     held::{
@@ -32,10 +32,7 @@ pub(super) async fn make(
     role: Option<&str>,
     out: &mut (dyn io::Write + Send),
 ) -> Result<(), TaskError> {
-    router_schema::check(client).await?;
-    if let Some(role) = role {
-        role::check_exists(client, role).await?;
-    }
+    router_schema::refuse_unready(client, role).await?;
     let existed = held::exists(client, "held").await?;
     for Statement { sql, .. } in schema::statements(role) {
         client.batch_execute(&sql).await?;

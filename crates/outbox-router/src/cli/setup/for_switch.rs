@@ -7,8 +7,9 @@ use relay::{Failure, TableName};
 use tokio_postgres::Client;
 
 use super::{
+    check_slot,
     first::{self, Slot, SlotOrigin},
-    mend_publication, preflight, publication, role, slot, transaction,
+    mend_publication, preflight, publication, role, router_schema, transaction,
 };
 use crate::{
     cli::{RecordPart, TaskError, connect::Access, hoster::Hoster},
@@ -33,10 +34,7 @@ pub(in crate::cli) async fn check_stream(
     tables: &[TableName],
 ) -> Result<i32, TaskError> {
     let version = preflight::server(client).await?;
-    let name = config.postgres.slot.as_str();
-    if let Some(slot) = slot::find(client, name).await? {
-        slot.check_purpose(name)?;
-    }
+    check_slot(client, config.postgres.slot.as_str()).await?;
     let name = config.postgres.publication.as_str();
     if let Some(known) = publication::find(client, name, version).await? {
         known.refuse_unfit(name, tables, &config.outboxes())?;
@@ -44,36 +42,48 @@ pub(in crate::cli) async fn check_stream(
     Ok(version)
 }
 
-/// Makes role and publication, in one transaction.
+/// Makes role and publication, and undoes it: what the server refuses is known before workers give
+/// up their keys.
 ///
 /// # Errors
 /// The server refuses.
-pub(in crate::cli) async fn make_stream(
+pub(in crate::cli) async fn rehearse_stream(
     client: &Client,
     (config, access): (&Config, Access<'_>),
     of: (&[TableName], i32),
     router: Option<RouterRole<'_>>,
+) -> Result<(), TaskError> {
+    let work = async |made: &mut Vec<u8>| {
+        make_role(client, access, router, made).await?;
+        mend_publication(client, config, of, made).await
+    };
+    Box::pin(transaction::rehearse(client, work)).await
+}
+
+/// Makes the role, or gives it the right to replicate, where it lacks that.
+///
+/// # Errors
+/// The server refuses.
+pub(in crate::cli) async fn make_role(
+    client: &Client,
+    access: Access<'_>,
+    router: Option<RouterRole<'_>>,
     out: &mut (dyn io::Write + Send),
 ) -> Result<(), TaskError> {
-    let mut made = Vec::new();
-    client.batch_execute("begin").await?;
-    let work = async {
-        if let Some(RouterRole { name, managed }) = router {
-            let password = access.password_of_router(name);
-            role::make(client, (name, password.as_ref()), managed, &mut made).await?;
-        }
-        mend_publication(client, config, of, &mut made).await
-    };
-    match Box::pin(work).await {
-        Ok(()) => client.batch_execute("commit").await?,
-        Err(refusal) => {
-            // If this fails, the connection is gone, and PostgreSQL rolls back by itself.
-            let _rolled_back = client.batch_execute("rollback").await;
-            return Err(transaction::rolled_back(refusal));
-        }
-    }
-    out.write_all(&made)?;
-    Ok(())
+    let Some(RouterRole { name, managed }) = router else { return Ok(()) };
+    let password = access.password_of_router(name);
+    role::make(client, (name, password.as_ref()), managed, out).await
+}
+
+/// Refuses to make the router's own tables, and to grant them to a role that does not exist.
+///
+/// # Errors
+/// The schema belongs to somebody else, or the role does not exist.
+pub(in crate::cli) async fn refuse_unready(
+    client: &Client,
+    role: Option<&str>,
+) -> Result<(), TaskError> {
+    router_schema::refuse_unready(client, role).await
 }
 
 /// Reads the state topic, to see that Kafka answers before anything is made.

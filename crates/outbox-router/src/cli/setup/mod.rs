@@ -52,7 +52,8 @@ pub use args::{BackfillArgs, OlderRows, SetupArgs};
 use backfill::{Backfill, Backfilled};
 use first::{Next, SlotOrigin};
 pub(super) use for_switch::{
-    RouterRole, check_kafka, check_stream, make_stream, make_topic, record_beginning,
+    RouterRole, check_kafka, check_stream, make_role, make_topic, record_beginning, refuse_unready,
+    rehearse_stream,
 };
 pub use partitions::TableForm;
 use slot::ExistingSlot;
@@ -160,12 +161,12 @@ async fn apply(
         client.batch_execute(sql::TIMEOUTS).await?;
         let version = preflight::server(client).await?;
         // Checked before anything is created, so that a refusal leaves nothing behind.
-        polled_before::refuse_switching(client, &tables).await?;
+        let are_switched = polled_before::are_switched(client, &tables).await?;
         let slot = slot::find(client, name).await?;
         if let Some(slot) = &slot {
             slot.check_fits(name)?;
         }
-        if slot.is_none() || polled_before::are_switched(client, &tables).await? {
+        if slot.is_none() || are_switched {
             polled_before::refuse_polled(client, &config.name, &tables).await?;
         }
         if args.backfill.rows == OlderRows::Leave {
@@ -178,9 +179,10 @@ async fn apply(
         if let Some(known) = &known {
             known.refuse_unfit(publication, &tables, &config.outboxes())?;
         }
-        let objects = Objects { args, config, access, outboxes: &outboxes, tables: &tables };
+        let (outboxes, tables) = (outboxes.as_slice(), tables.as_slice());
+        let objects = Objects { args, config, access, outboxes, tables, are_switched };
         out.write_all(&Box::pin(objects.make(client, version)).await?)?;
-        for outbox in &outboxes {
+        for outbox in outboxes {
             time_index::report(client, config, &outbox.name, out).await?;
         }
         for other in OpenEvents::others(client, config).await? {
@@ -225,6 +227,8 @@ struct Objects<'a> {
     access: Access<'a>,
     outboxes: &'a [OutboxTable],
     tables: &'a [TableName],
+    /// Whether a switch has handed some of them to the stream.
+    are_switched: bool,
 }
 
 impl Objects<'_> {
@@ -240,7 +244,7 @@ impl Objects<'_> {
         version: i32,
         out: &mut Vec<u8>,
     ) -> Result<(), TaskError> {
-        let Self { args, config, access, outboxes, tables } = *self;
+        let Self { args, config, access, outboxes, tables, are_switched } = *self;
         for outbox in outboxes {
             make_table(client, outbox, args, config, out).await?;
         }
@@ -252,7 +256,10 @@ impl Objects<'_> {
             dead_letters::make(client, dead_letters::role(args, access).as_deref(), out).await?;
         }
         mend_publication(client, config, (tables, version), out).await?;
-        polled_before::note_streamed(client, tables).await
+        if are_switched {
+            polled_before::note_streamed(client, tables).await?;
+        }
+        Ok(())
     }
 }
 

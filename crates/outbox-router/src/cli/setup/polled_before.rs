@@ -11,24 +11,25 @@ use crate::{
     postgres::quote_table,
 };
 
+/// Whether a switch has handed some of the tables to the stream.
+///
 /// # Errors
 /// A switch of a table is not complete.
-pub(super) async fn refuse_switching(
-    client: &Client,
-    tables: &[TableName],
-) -> Result<(), TaskError> {
+pub(super) async fn are_switched(client: &Client, tables: &[TableName]) -> Result<bool, TaskError> {
     if !held::exists(client, "switch").await? {
-        return Ok(());
+        return Ok(false);
     }
     let query = "select state from outbox_router.switch where relation = to_regclass($1)";
+    let mut are_switched = false;
     for table in tables {
         let Some(row) = client.query_opt(query, &[&quote_table(table)]).await? else { continue };
         let state: String = row.try_get(0)?;
         if let Some(failure) = switching(table, SwitchState::of(&state)) {
             return Err(failure.into());
         }
+        are_switched = true;
     }
-    Ok(())
+    Ok(are_switched)
 }
 
 /// The workers of a table that are seen, and whether it was ever polled and not handed over since.
@@ -69,31 +70,13 @@ pub(super) async fn refuse_polled(
     Ok(())
 }
 
-/// Whether a switch has handed some of the tables to the stream.
-pub(super) async fn are_switched(client: &Client, tables: &[TableName]) -> Result<bool, TaskError> {
-    if !held::exists(client, "switch").await? {
-        return Ok(false);
-    }
-    let query = format!("select exists ({})", STREAMED);
-    Ok(client.query_one(&query, &[&quoted(tables)]).await?.try_get(0)?)
-}
-
-/// A table that is added to a stream which a switch has begun is known as one of its tables, so
-/// that no worker takes it.
+/// Tables that are added to a stream which a switch has begun are known as its tables, so that no
+/// worker takes them.
 pub(super) async fn note_streamed(client: &Client, tables: &[TableName]) -> Result<(), TaskError> {
-    if are_switched(client, tables).await? {
-        let insert = "insert into outbox_router.switch (relation, state, \"by\") \
-                      select to_regclass(t), 'stream', 'setup' from unnest($1::text[]) t \
-                      on conflict (relation) do nothing";
-        client.execute(insert, &[&quoted(tables)]).await?;
-    }
+    let insert = "insert into outbox_router.switch (relation, state, \"by\") \
+                  select to_regclass(t), 'stream', 'setup' from unnest($1::text[]) t \
+                  on conflict (relation) do nothing";
+    let quoted: Vec<String> = tables.iter().map(quote_table).collect();
+    client.execute(insert, &[&quoted]).await?;
     Ok(())
-}
-
-const STREAMED: &str = "\
-    select from outbox_router.switch s, unnest($1::text[]) t \
-    where s.relation = to_regclass(t) and s.state = 'stream'";
-
-fn quoted(tables: &[TableName]) -> Vec<String> {
-    tables.iter().map(quote_table).collect()
 }

@@ -12,16 +12,17 @@ use relay::OutboxTable;
 use tokio_postgres::Client;
 
 use super::{
-    dead_letters, polled_indexes::make_indexes, role, router_schema, table::make_table,
+    dead_letters, polled_indexes::make_indexes, router_schema, table::make_table,
     transaction::all_or_nothing,
 };
 use crate::{
     cli::{
         DeadLetterTables, Exit, NotifyTrigger, SetupArgs, TaskError, Terminal,
         connect::{Access, with_connection},
-        polled_tables::Tables,
+        polled_tables::{self, Tables},
         sql,
     },
+    codes::ADMIN,
     config::{Config, RetentionMode},
     held::schema::Statement,
     polling::sql::{
@@ -41,7 +42,7 @@ pub(super) async fn apply(
     let out = &mut *terminal.out;
     let configured = config.polled_tables();
     let role = dead_letters::role(args, access);
-    let tables = with_connection(access, "setup", async |client| {
+    let (tables, streamed) = with_connection(access, "setup", async |client| {
         client.batch_execute(sql::TIMEOUTS).await?;
         let objects = Objects { args, config, access, tables: &configured, role: role.as_deref() };
         let make = async |made: &mut Vec<u8>| Box::pin(objects.make(client, made)).await;
@@ -50,19 +51,27 @@ pub(super) async fn apply(
         for table in &tables.readable {
             Box::pin(make_indexes(client, table, access, out)).await?;
         }
-        Ok(tables)
+        Ok((tables, polled_tables::streamed(client, config).await?))
     })
     .await?;
     if args.dead_letters == DeadLetterTables::Make {
         terminal.out.write_all(given_up(config).as_bytes())?;
     }
     tables.print_failures(terminal.err)?;
-    if tables.failed.is_empty() {
-        writeln!(terminal.out, "next: outbox-router run")?;
-        return Ok(Exit::Done);
+    if !tables.failed.is_empty() {
+        writeln!(terminal.out, "next: the same command again, when every table can be polled")?;
+        return Ok(Exit::Failure);
     }
-    writeln!(terminal.out, "next: the same command again, when every table can be polled")?;
-    Ok(Exit::Failure)
+    for failure in &streamed {
+        writeln!(terminal.out, "{failure}")?;
+    }
+    let next = if streamed.is_empty() {
+        "outbox-router run".to_owned()
+    } else {
+        format!("outbox-router switch polling {ADMIN}, before a worker takes these tables")
+    };
+    writeln!(terminal.out, "next: {next}")?;
+    Ok(Exit::Done)
 }
 
 /// What is made in one transaction.
@@ -83,10 +92,7 @@ impl Objects<'_> {
         if let Some(name) = &args.role {
             make_role(client, name, access.password_of_router(name).as_ref(), out).await?;
         }
-        router_schema::check(client).await?;
-        if let Some(role) = role {
-            role::check_exists(client, role).await?;
-        }
+        router_schema::refuse_unready(client, role).await?;
         for Statement { sql, .. } in shared(config, tables, role, args.notify) {
             client.batch_execute(&sql).await?;
         }

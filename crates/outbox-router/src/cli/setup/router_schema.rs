@@ -3,7 +3,20 @@
 use relay::{Case, Failure};
 use tokio_postgres::Client;
 
+use super::role;
 use crate::cli::TaskError;
+
+/// Refuses to make tables there, and to grant them to a role that does not exist.
+///
+/// # Errors
+/// The schema belongs to somebody else, or the role does not exist.
+pub(super) async fn refuse_unready(client: &Client, role: Option<&str>) -> Result<(), TaskError> {
+    check(client).await?;
+    match role {
+        Some(role) => role::check_exists(client, role).await,
+        None => Ok(()),
+    }
+}
 
 /// Refuses a role that cannot make tables there, and names the owner.
 ///

@@ -25,8 +25,23 @@ pub(super) async fn all_or_nothing(
     Ok(made)
 }
 
+/// Makes what `make` makes, and undoes it: to see that the server refuses none of it.
+///
+/// # Errors
+/// A statement is refused.
+pub(super) async fn rehearse(
+    client: &Client,
+    make: impl AsyncFnOnce(&mut Vec<u8>) -> Result<(), TaskError>,
+) -> Result<(), TaskError> {
+    client.batch_execute("begin").await?;
+    let made = make(&mut Vec::new()).await;
+    let undone = client.batch_execute("rollback").await;
+    made?;
+    Ok(undone?)
+}
+
 /// A statement was refused, and those before it are undone.
-pub(super) fn rolled_back(refusal: TaskError) -> TaskError {
+fn rolled_back(refusal: TaskError) -> TaskError {
     match refusal {
         TaskError::Failure(mut failure) => {
             failure.message.push_str("; nothing was made, since all of it is one transaction");

@@ -15,6 +15,7 @@ use crate::{
         router_status::{self, Answer, Other},
     },
     config::Config,
+    polling::sql::switches_under_way,
 };
 
 /// Everything that one reading found.
@@ -27,6 +28,8 @@ pub(super) struct StatusReading {
     pub(super) other: Option<Other>,
     /// What is open and what was accepted.
     pub(super) record: Recorded,
+    /// Switches to polling, or from it, that are not complete.
+    pub(super) switching: Vec<Failure>,
     /// What is held, as the table has it; of the own pipeline nothing where a router answers, which
     /// knows it, and of none where the table cannot be read.
     pub(super) held: AllOpen,
@@ -53,19 +56,20 @@ pub(super) async fn read(config: &Config, access: Access<'_>) -> Result<StatusRe
         Err(TaskError::Failure(failure)) => Err(failure),
         Err(output @ TaskError::Output(_)) => return Err(output),
     };
-    let held = match &sample {
-        Err(_) => AllOpen::default(),
+    let (held, switching) = match &sample {
+        Err(_) => (AllOpen::default(), Vec::new()),
         Ok(_) => {
             let has_router = router.is_some();
             let read = with_connection(access, "status", async |client| {
+                let switching = switches_under_way(&mut &*client, &config.outboxes()).await?;
                 if has_router {
                     let others = OpenEvents::others(client, config).await?;
-                    return Ok(AllOpen { own: None, others });
+                    return Ok((AllOpen { own: None, others }, switching));
                 }
-                AllOpen::read(client, config).await
+                Ok((AllOpen::read(client, config).await?, switching))
             });
             Box::pin(read).await.unwrap_or_default()
         }
     };
-    Ok(StatusReading { sample, router, other, record, held })
+    Ok(StatusReading { sample, router, other, record, switching, held })
 }

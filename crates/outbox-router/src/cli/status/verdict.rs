@@ -48,14 +48,17 @@ pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
             Who::Unknown.because("PostgreSQL cannot be asked")
         }
         Ok(sample) => match &sample.slot {
+            // What is missing then is missing on purpose.
+            None if !status.switching.is_empty() => blame::without_slot(),
             None => {
                 let what = format!("the slot {} does not exist", config.postgres.slot);
                 findings.push(Finding::of(&no_slot(what, &status.record)));
                 blame::without_slot()
             }
             Some(slot) => {
-                let is_explained =
-                    stuck.is_some() || said.as_ref().is_some_and(|said| !said.is_empty());
+                let is_explained = !status.switching.is_empty()
+                    || stuck.is_some()
+                    || said.as_ref().is_some_and(|said| !said.is_empty());
                 // The reason why a router that answers has stopped is added below.
                 if slot.holder.is_none() && !is_lost(slot) && !is_explained {
                     findings.push(unread(status, moved.as_ref(), config));
@@ -91,7 +94,8 @@ pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
     let open = status.record.open();
     findings
         .retain(|finding| !open.iter().any(|open| finding.code.as_deref() == Some(open.code())));
-    let findings = open.iter().map(open_finding).chain(findings).collect();
+    let switching = status.switching.iter().map(Finding::of);
+    let findings = switching.chain(open.iter().map(open_finding)).chain(findings).collect();
     Verdict { blame, unanswered, findings, notes: router::notes(router) }
 }
 

@@ -62,8 +62,8 @@ pub struct ToStreamArgs {
     /// server's own roles tell
     #[arg(long, value_name = "HOSTER")]
     pub managed: Option<Hoster>,
-    /// How long to wait for open transactions while the slot is created, and for rows that are not
-    /// to be sent before a time
+    /// How long to wait for open transactions while the slot is created, and how far ahead the
+    /// times of pending rows may be that are not to be sent yet, at least polling.lease
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub wait: Duration,
     /// Whether it asks, and whether anything is changed.

@@ -15,14 +15,14 @@ use tokio::time::Instant;
 use tokio_postgres::{Client, SimpleQueryMessage};
 use uuid::Uuid;
 
-use super::{COMMAND, Switching, TELL_EVERY};
+use super::{COMMAND, Described, Switching, TELL_EVERY};
 use crate::{
     cli::{TaskError, Terminal, connect::with_connection, republication::SESSION},
     polling::sql::{
-        Database, PolledTable,
-        switch::{UNDELIVERED, begin_snapshot, note_undelivered},
+        Database, PolledTable, begin_snapshot,
+        switch::{UNDELIVERED, note_undelivered},
     },
-    shell::{Endpoint, SlotRows},
+    shell::{Endpoint, RowsOf, SlotRows},
 };
 
 /// How many rows are noted, and marked, at a time.
@@ -31,9 +31,9 @@ const BATCH: usize = 1_000;
 /// What became of the delivered rows.
 #[derive(Debug, Default)]
 pub(super) struct Marked {
-    pub(super) marked: u64,
+    pub(super) rows: u64,
     /// Rows that were not as they were when they were read.
-    pub(super) left: u64,
+    pub(super) changed_meanwhile: u64,
 }
 
 impl Switching<'_> {
@@ -46,9 +46,8 @@ impl Switching<'_> {
         delivered_until: Lsn,
         terminal: &mut Terminal<'_>,
     ) -> Result<Marked, TaskError> {
-        let (mut database, tables) = self.described(Uuid::new_v4()).await?;
-        let identities: Vec<(Oid, Vec<String>)> =
-            tables.iter().map(|table| (Oid::from_u32(table.oid()), owned(table))).collect();
+        let Described { mut database, tables, .. } = self.described(Uuid::new_v4()).await?;
+        let looked_for = self.looked_for(&tables).await?;
         let work = with_connection(self.access, COMMAND, async |reader| {
             reader.batch_execute(SESSION).await?;
             reader.batch_execute(&begin_snapshot(None)).await?;
@@ -58,7 +57,7 @@ impl Switching<'_> {
             let end: Lsn = end.parse().map_err(|_| no_position())?;
             self.switched.touch(self.books).await?;
             reader.batch_execute(UNDELIVERED).await?;
-            let rows = self.source()?.slot_rows(identities).await?;
+            let rows = self.source()?.slot_rows(looked_for).await?;
             let noted = note(reader, rows, &tables, (delivered_until, end)).await?;
             writeln!(
                 terminal.out,
@@ -71,10 +70,21 @@ impl Switching<'_> {
         });
         Box::pin(work).await
     }
-}
 
-fn owned(table: &PolledTable) -> Vec<String> {
-    table.identity_names().into_iter().map(str::to_owned).collect()
+    /// The tables as rows of the slot name them.
+    async fn looked_for(&self, tables: &[PolledTable]) -> Result<Vec<RowsOf>, TaskError> {
+        let partitions = "select relid::oid from pg_partition_tree($1::oid::regclass)";
+        let mut looked_for = Vec::with_capacity(tables.len());
+        for table in tables {
+            let mut oids = vec![Oid::from_u32(table.oid())];
+            for row in self.books.query(partitions, &[&table.oid()]).await? {
+                oids.push(Oid::from_u32(row.try_get(0)?));
+            }
+            let identity = table.identity_names().into_iter().map(str::to_owned).collect();
+            looked_for.push(RowsOf { oids, identity });
+        }
+        Ok(looked_for)
+    }
 }
 
 fn no_position() -> Failure {
@@ -151,11 +161,11 @@ async fn mark(
             reached!(PollingMarking);
             let settled = database.settle(&request).await?;
             let settled = u64::try_from(settled.published).unwrap_or(u64::MAX);
-            marked.marked += settled;
-            marked.left += asked.saturating_sub(settled);
+            marked.rows += settled;
+            marked.changed_meanwhile += asked.saturating_sub(settled);
             if told.elapsed() >= TELL_EVERY {
                 told = Instant::now();
-                writeln!(terminal.err, "rows: {} are marked so far", marked.marked)?;
+                writeln!(terminal.err, "rows: {} are marked so far", marked.rows)?;
             }
         }
         reader.batch_execute("close outbox_router_delivered").await?;

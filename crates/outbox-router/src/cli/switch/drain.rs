@@ -11,7 +11,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use super::{ASK_EVERY, Switching, TELL_EVERY};
+use super::{ASK_EVERY, Described, Switching, TELL_EVERY};
 use crate::{
     cli::{TaskError, Terminal, print_failure::print_failure},
     polling::{
@@ -41,8 +41,7 @@ impl Switching<'_> {
     /// PostgreSQL does not answer, or the slot was lost.
     pub(super) async fn drain(
         &self,
-        holder: Uuid,
-        tables: &[PolledTable],
+        Described { worker: holder, tables, .. }: &Described,
         held: &mut SlotHolder,
         terminal: &mut Terminal<'_>,
     ) -> Result<bool, TaskError> {
@@ -51,7 +50,7 @@ impl Switching<'_> {
         let first = WorkerReport::first(poller.report(clock.now().at));
         let (reports, reported) = watch::channel(first);
         let (stop, stopping) = watch::channel(Running::On);
-        let parts = self.worker_parts(holder, poller, clock, reports, stopping)?;
+        let parts = self.worker_parts(*holder, poller, clock, reports, stopping)?;
         let mut worker = Box::pin(Worker::new(parts).run());
         // Beside the worker, whose leases end while it waits for a slow answer to somebody else.
         let watch = Box::pin(self.watch_worker(tables, &reported, held, terminal));
@@ -124,6 +123,16 @@ impl Switching<'_> {
              for them"
         );
         Some(Failure::of(Case::SwitchHeld, what))
+    }
+
+    /// # Errors
+    /// A row is pending that is older than the slot.
+    pub(super) async fn refuse_unsent(&self, tables: &[PolledTable]) -> Result<(), TaskError> {
+        if self.is_all_sent(tables).await? {
+            return Ok(());
+        }
+        let what = "rows that are older than the slot were made pending again meanwhile";
+        Err(Failure::of(Case::Switching, what).into())
     }
 
     /// Whether no row is pending that is older than the slot.

@@ -17,6 +17,7 @@ macro_rules! reached {
 }
 
 mod args;
+mod commits;
 mod delivered;
 mod drain;
 mod later;
@@ -41,7 +42,7 @@ use super::{
 use crate::{
     config::{Config, SourceKind},
     polling::sql::{
-        Database, PolledTable, RowScope, SqlSettings, TableConfig, switch::value_forms,
+        Database, PolledTable, RowScope, SqlSettings, TableConfig, not_described, value_forms,
     },
     prepare,
     republish::journal,
@@ -129,6 +130,13 @@ struct Switching<'s> {
     by: &'s str,
 }
 
+/// The tables, as a worker knows them.
+struct Described {
+    worker: Uuid,
+    database: Database<Endpoint>,
+    tables: Vec<PolledTable>,
+}
+
 impl Switching<'_> {
     fn slot(&self) -> &str {
         self.config.postgres.slot.as_str()
@@ -163,18 +171,16 @@ impl Switching<'_> {
     }
 
     /// The tables, on a connection of their own.
-    async fn described(
-        &self,
-        worker: Uuid,
-    ) -> Result<(Database<Endpoint>, Vec<PolledTable>), Failure> {
+    async fn described(&self, worker: Uuid) -> Result<Described, Failure> {
         let settings = self.sql_settings(worker, RowScope::All);
         let mut database = Database::new(self.endpoint()?, self.tables.clone(), settings);
         let mut described = Vec::with_capacity(self.tables.len());
         for index in (0..self.tables.len()).map(TableIndex) {
             database.describe(index).await?;
-            described.extend(database.table(index).cloned());
+            let table = database.table(index).ok_or_else(|| not_described(index.0))?;
+            described.push(table.clone());
         }
-        Ok((database, described))
+        Ok(Described { worker, database, tables: described })
     }
 
     /// Shows the steps, and asks. Returns the exit code where nothing is to be done.

@@ -31,14 +31,11 @@ impl Presence {
 /// What `switch stream` has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToStream {
-    /// Everything.
-    Begin,
-    /// Everything, with another slot: nobody has read from the one that an earlier run has made,
-    /// and the rows that it has sent are marked.
-    Again,
+    /// Everything. A slot that an earlier run has made is made anew: nobody has read from it, and
+    /// the rows that were sent are marked.
+    Send,
     /// Only the witness is missing: the rows were sent.
     Finish,
-    Nothing,
 }
 
 /// What `switch polling` has to do.
@@ -50,53 +47,56 @@ pub(super) enum ToPolling {
     CleanUp,
     /// The same: a switch to the stream is not complete, and rows that it has not sent are pending.
     GiveUp,
-    Nothing,
 }
 
 impl Found<'_> {
+    /// `None`: nothing, they are streamed.
+    ///
     /// # Errors
     /// A slot or a witness does not belong to the switch.
-    pub(super) fn to_stream(self) -> Result<ToStream, Failure> {
+    pub(super) fn to_stream(self) -> Result<Option<ToStream>, Failure> {
         match (self.state, self.slot, self.witness) {
-            (None, Presence::Missing, Presence::Missing) => Ok(ToStream::Begin),
+            (None, Presence::Missing, Presence::Missing) => Ok(Some(ToStream::Send)),
             (None, Presence::There, _) => Err(self.of_other("it exists already")),
             (None, Presence::Missing, Presence::There) => {
                 Err(self.of_other("the state topic has a witness of an earlier stream"))
             }
-            (Some(SwitchState::Closing), _, Presence::Missing) => Ok(ToStream::Again),
+            (Some(SwitchState::Closing), _, Presence::Missing) => Ok(Some(ToStream::Send)),
             (Some(SwitchState::Closing), _, Presence::There) => Err(self.back(
                 "a router has streamed from it before all pending rows were sent; the workers send \
                  these rows again",
             )),
-            (Some(SwitchState::Sent), Presence::There, _) => Ok(ToStream::Finish),
+            (Some(SwitchState::Sent), Presence::There, _) => Ok(Some(ToStream::Finish)),
             (Some(SwitchState::Sent), Presence::Missing, _) => Err(self.without_slot()),
-            (Some(SwitchState::Stream), ..) => Ok(ToStream::Nothing),
+            (Some(SwitchState::Stream), ..) => Ok(None),
             (Some(SwitchState::Marked), ..) => Err(self.back("a switch back is not complete")),
         }
     }
 
+    /// `None`: nothing, they are polled.
+    ///
     /// # Errors
     /// Nothing shows what the stream has delivered.
-    pub(super) fn to_polling(self, streamed: Streamed) -> Result<ToPolling, Failure> {
+    pub(super) fn to_polling(self, streamed: Streamed) -> Result<Option<ToPolling>, Failure> {
         match (self.state, self.slot) {
-            (Some(SwitchState::Closing), _) => Ok(ToPolling::GiveUp),
+            (Some(SwitchState::Closing), _) => Ok(Some(ToPolling::GiveUp)),
             // A router may have taken the slot since its rows were marked.
             (
                 Some(SwitchState::Sent | SwitchState::Stream | SwitchState::Marked),
                 Presence::There,
-            ) => Ok(ToPolling::Mark),
+            ) => Ok(Some(ToPolling::Mark)),
             (Some(SwitchState::Sent | SwitchState::Stream), Presence::Missing) => {
                 Err(self.without_slot())
             }
-            (Some(SwitchState::Marked), Presence::Missing) => Ok(ToPolling::CleanUp),
+            (Some(SwitchState::Marked), Presence::Missing) => Ok(Some(ToPolling::CleanUp)),
             // Set up for the stream from the beginning, as a person or the witness says.
             (None, Presence::There)
                 if streamed == Streamed::Said || self.witness == Presence::There =>
             {
-                Ok(ToPolling::Mark)
+                Ok(Some(ToPolling::Mark))
             }
             // The workers of such tables mark what is delivered; a slot is none of theirs.
-            (None, Presence::There | Presence::Missing) => Ok(ToPolling::Nothing),
+            (None, Presence::There | Presence::Missing) => Ok(None),
         }
     }
 
@@ -118,15 +118,17 @@ impl Found<'_> {
     }
 
     fn of_other(&self, why: &str) -> Failure {
-        let Self { name, .. } = self;
-        let what = format!("the slot {name} does not begin where polling ends: {why}");
-        Failure::of(Case::SwitchOfOther, what).naming(Name::Slot, *name)
+        self.elsewhere(Case::SwitchOfOther, why)
     }
 
     fn back(&self, why: &str) -> Failure {
+        self.elsewhere(Case::SwitchingBack, why)
+    }
+
+    fn elsewhere(&self, case: Case, why: &str) -> Failure {
         let Self { name, .. } = self;
         let what = format!("the slot {name} does not begin where polling ends: {why}");
-        Failure::of(Case::SwitchingBack, what).naming(Name::Slot, *name)
+        Failure::of(case, what).naming(Name::Slot, *name)
     }
 
     fn without_slot(&self) -> Failure {
@@ -156,14 +158,14 @@ mod tests {
     #[test]
     fn a_kill_at_any_step_to_the_stream_is_gone_on_from() {
         let todo = |state, slot, witness| case(found(state, slot, witness).to_stream());
-        assert_eq!(todo(None, Missing, Missing), Ok(ToStream::Begin));
+        assert_eq!(todo(None, Missing, Missing), Ok(Some(ToStream::Send)));
         let closing = Some(SwitchState::Closing);
-        assert_eq!(todo(closing, Missing, Missing), Ok(ToStream::Again));
-        assert_eq!(todo(closing, There, Missing), Ok(ToStream::Again));
+        assert_eq!(todo(closing, Missing, Missing), Ok(Some(ToStream::Send)));
+        assert_eq!(todo(closing, There, Missing), Ok(Some(ToStream::Send)));
         let sent = Some(SwitchState::Sent);
-        assert_eq!(todo(sent, There, Missing), Ok(ToStream::Finish));
-        assert_eq!(todo(sent, There, There), Ok(ToStream::Finish));
-        assert_eq!(todo(Some(SwitchState::Stream), There, There), Ok(ToStream::Nothing));
+        assert_eq!(todo(sent, There, Missing), Ok(Some(ToStream::Finish)));
+        assert_eq!(todo(sent, There, There), Ok(Some(ToStream::Finish)));
+        assert_eq!(todo(Some(SwitchState::Stream), There, There), Ok(None));
     }
 
     #[test]
@@ -184,17 +186,17 @@ mod tests {
         let todo = |state, slot, streamed| case(found(state, slot, Missing).to_polling(streamed));
         let stream = Some(SwitchState::Stream);
         for streamed in [Streamed::Said, Streamed::Unsaid] {
-            assert_eq!(todo(stream, There, streamed), Ok(ToPolling::Mark));
+            assert_eq!(todo(stream, There, streamed), Ok(Some(ToPolling::Mark)));
             let without = Err(Some(Case::SwitchWithoutSlot));
             assert_eq!(todo(stream, Missing, streamed), without);
             let marked = Some(SwitchState::Marked);
-            assert_eq!(todo(marked, There, streamed), Ok(ToPolling::Mark), "it may be used");
-            assert_eq!(todo(marked, Missing, streamed), Ok(ToPolling::CleanUp));
+            assert_eq!(todo(marked, There, streamed), Ok(Some(ToPolling::Mark)), "it may be used");
+            assert_eq!(todo(marked, Missing, streamed), Ok(Some(ToPolling::CleanUp)));
             for slot in [There, Missing] {
                 let closing = Some(SwitchState::Closing);
-                assert_eq!(todo(closing, slot, streamed), Ok(ToPolling::GiveUp));
+                assert_eq!(todo(closing, slot, streamed), Ok(Some(ToPolling::GiveUp)));
             }
-            assert_eq!(todo(None, Missing, streamed), Ok(ToPolling::Nothing));
+            assert_eq!(todo(None, Missing, streamed), Ok(None));
         }
     }
 
@@ -202,15 +204,15 @@ mod tests {
     #[test]
     fn tables_that_are_polled_are_not_marked_because_of_a_slot_that_is_left() {
         let found = found(None, There, Missing);
-        assert_eq!(found.to_polling(Streamed::Unsaid), Ok(ToPolling::Nothing));
-        assert_eq!(found.to_polling(Streamed::Said), Ok(ToPolling::Mark));
+        assert_eq!(found.to_polling(Streamed::Unsaid), Ok(None));
+        assert_eq!(found.to_polling(Streamed::Said), Ok(Some(ToPolling::Mark)));
     }
 
     /// The configuration says already that they are polled, and no switch has ever been typed.
     #[test]
     fn tables_that_were_streamed_from_the_beginning_are_known_by_their_witness() {
         let found = found(None, There, There);
-        assert_eq!(found.to_polling(Streamed::Unsaid), Ok(ToPolling::Mark));
+        assert_eq!(found.to_polling(Streamed::Unsaid), Ok(Some(ToPolling::Mark)));
         assert_eq!(found.left_of_a_stream(), None);
     }
 }

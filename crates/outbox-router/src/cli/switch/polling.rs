@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use relay::{Case, Code, Failure, Lsn, Name};
 use tokio::time::{Instant, sleep};
+use uuid::Uuid;
 
 use super::{ASK_EVERY, Switching, args::ToPollingArgs, plan::ToPolling};
 use crate::{
@@ -33,18 +34,19 @@ impl Switching<'_> {
         terminal: &mut Terminal<'_>,
     ) -> Result<Exit, TaskError> {
         let found = self.found().await?;
-        let todo = found.to_polling(args.streamed)?;
-        if todo == ToPolling::Nothing {
+        let Some(todo) = found.to_polling(args.streamed)? else {
             writeln!(terminal.out, "the tables are polled already: {}", self.table_list())?;
             if let Some(left) = found.left_of_a_stream() {
                 writeln!(terminal.out, "  hint: {left}")?;
             }
             return Ok(Exit::Done);
-        }
+        };
         if todo == ToPolling::Mark {
+            // What cannot be polled, or be marked as delivered, is refused before anything is made.
+            self.described(Uuid::nil()).await?;
             self.refuse_open_events().await?;
             self.wait_for_slot().await?;
-            self.delivered_until(None).await?;
+            self.refuse_undelivered().await?;
         }
         if let Some(exit) =
             self.ask(&args.how, &self.steps_to_polling(todo), "let them be polled", terminal)?
@@ -70,7 +72,7 @@ impl Switching<'_> {
         let next = match todo {
             // The configuration of the workers was never changed.
             ToPolling::GiveUp => "the workers take the tables again by themselves".to_owned(),
-            ToPolling::Mark | ToPolling::CleanUp | ToPolling::Nothing => format!(
+            ToPolling::Mark | ToPolling::CleanUp => format!(
                 "outbox-router setup --apply {ADMIN}, where it was never typed for polling, and \
                  start outbox-router run again"
             ),
@@ -163,6 +165,8 @@ impl Switching<'_> {
             "slot {}: everything before {delivered_until} is delivered",
             self.slot()
         )?;
+        // What the stream has delivered of them would not be seen, and stay pending.
+        self.wait_for_open(terminal).await?;
         for _ in 0..ROUNDS {
             let marked = {
                 let marking = Box::pin(self.mark_delivered(delivered_until, terminal));
@@ -171,8 +175,8 @@ impl Switching<'_> {
                     failure = held.lost() => return Err(failure.into()),
                 }
             };
-            writeln!(terminal.out, "rows: {} are marked as delivered", marked.marked)?;
-            if marked.left == 0 {
+            writeln!(terminal.out, "rows: {} are marked as delivered", marked.rows)?;
+            if marked.changed_meanwhile == 0 {
                 reached!(PollingMarked);
                 self.switched.set(self.books, SwitchState::Marked).await?;
                 reached!(PollingMarkedNoted);
@@ -185,6 +189,13 @@ impl Switching<'_> {
              meanwhile; the same command goes on"
         )?;
         Ok(false)
+    }
+
+    /// # Errors
+    /// Rows before the slot's position are not delivered, or the slot has rows of tables that are
+    /// not configured.
+    async fn refuse_undelivered(&self) -> Result<(), TaskError> {
+        self.delivered_until(None).await.map(drop)
     }
 
     /// The position before which every transaction is delivered. `holder`: this command's own

@@ -57,7 +57,7 @@ impl Switched {
     /// switch.
     ///
     /// # Errors
-    /// They are not equally far.
+    /// They are not equally far, or a later version has written how far they are.
     pub(super) async fn standing(
         &self,
         client: &Client,
@@ -73,7 +73,8 @@ impl Switched {
         for row in &rows {
             let text: String = row.try_get(0)?;
             let made_publication = row.try_get(1)?;
-            standings.push(Standing { state: SwitchState::of(&text), made_publication });
+            let state = SwitchState::of(&text).ok_or_else(|| of_later_version(&text))?;
+            standings.push(Standing { state: Some(state), made_publication });
         }
         let Some(first) = standings.first().copied() else { return Ok(Standing::default()) };
         let may_join = towards == Towards::Polling && first.state == Some(SwitchState::Stream);
@@ -189,6 +190,14 @@ impl Switched {
         }
         Ok(names)
     }
+}
+
+fn of_later_version(state: &str) -> Failure {
+    let what = format!(
+        "outbox_router.switch has the state {state}, which a later version of outbox-router has \
+         written: type the command of that version"
+    );
+    Failure::new(Code::Switched, what)
 }
 
 /// A worker reads the table, and so locks it against this, in the transaction in which it takes

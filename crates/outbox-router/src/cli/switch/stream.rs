@@ -5,7 +5,9 @@ use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use super::{ASK_EVERY, COMMAND, Switching, TELL_EVERY, args::ToStreamArgs, plan::ToStream};
+use super::{
+    ASK_EVERY, COMMAND, Described, Switching, TELL_EVERY, args::ToStreamArgs, plan::ToStream,
+};
 use crate::{
     cli::{
         Exit, TaskError, Terminal,
@@ -13,17 +15,14 @@ use crate::{
         new_slot,
         republication::SESSION,
         setup::{
-            RouterRole, check_kafka, check_stream, has_publication, make_stream, make_topic,
-            record_beginning,
+            RouterRole, check_kafka, check_stream, has_publication, make_role, make_topic,
+            mend_publication, record_beginning, refuse_unready, rehearse_stream,
         },
     },
     codes::ADMIN,
-    polling::sql::{
-        Database, PolledTable, RowCount,
-        switch::{SwitchState, begin_snapshot},
-    },
+    polling::sql::{PolledTable, RowCount, begin_snapshot, switch::SwitchState},
     prepare,
-    shell::{Endpoint, SlotHolder},
+    shell::SlotHolder,
 };
 
 /// What a person has to know where the command ends before it is complete.
@@ -40,39 +39,40 @@ impl Switching<'_> {
     ) -> Result<Exit, TaskError> {
         check_kafka(self.config, self.access).await?;
         let version = check_stream(self.books, self.config, &self.names).await?;
-        let todo = self.found().await?.to_stream()?;
-        if todo == ToStream::Nothing {
+        let Some(todo) = self.found().await?.to_stream()? else {
             writeln!(terminal.out, "the tables are streamed already: {}", self.table_list())?;
             self.say_next(terminal)?;
             return Ok(Exit::Done);
-        }
+        };
         // What cannot be polled to its end is refused before anything is made.
-        let holder = Uuid::new_v4();
-        let (mut database, tables) = self.described(holder).await?;
-        self.refuse_abandoned(&mut database, &tables).await?;
-        if matches!(todo, ToStream::Begin | ToStream::Again) {
-            self.refuse_later(&tables, args.wait).await?;
-            self.refuse_pooler(args).await?;
-        }
+        let mut last = self.described(Uuid::new_v4()).await?;
+        self.refuse_abandoned(&mut last).await?;
         let role = args.role.clone().or_else(|| self.access.role_of_router());
+        let router = self.router_role(args, role.as_deref());
+        if todo == ToStream::Send {
+            self.refuse_later(&last.tables, args.wait).await?;
+            self.refuse_pooler(args).await?;
+            let of = (self.names.as_slice(), version);
+            rehearse_stream(self.books, (self.config, self.access), of, router).await?;
+        }
         let steps = self.steps_to_stream(todo, role.as_deref());
         if let Some(exit) = self.ask(&args.how, &steps, "hand them over", terminal)? {
             return Ok(exit);
         }
         let done = match todo {
-            ToStream::Begin | ToStream::Again => {
+            ToStream::Send => {
+                make_role(self.books, self.access, router, terminal.out).await?;
+                refuse_unready(self.books, role.as_deref()).await?;
                 self.switched.make_tables(self.books, role.as_deref()).await?;
-                self.switched.close(self.books, holder, self.by).await?;
+                self.switched.close(self.books, last.worker, self.by).await?;
                 reached!(StreamClosed);
-                let of_role = (role.as_deref(), version);
-                let of_worker = (holder, &mut database, tables.as_slice());
-                let sent = Box::pin(self.send(args, of_role, of_worker, terminal)).await;
+                let sent = Box::pin(self.send((args, version), &mut last, terminal)).await;
                 if !matches!(sent, Ok(true)) {
                     writeln!(terminal.err, "{STOPPED}")?;
                 }
                 sent?
             }
-            ToStream::Finish | ToStream::Nothing => {
+            ToStream::Finish => {
                 let held = self.held_slot().await?;
                 self.finish(&held, terminal).await?;
                 true
@@ -88,30 +88,27 @@ impl Switching<'_> {
     /// Does what is to be done while nobody polls the tables.
     async fn send(
         &self,
-        args: &ToStreamArgs,
-        (role, version): (Option<&str>, i32),
-        (holder, database, tables): (Uuid, &mut Database<Endpoint>, &[PolledTable]),
+        (args, version): (&ToStreamArgs, i32),
+        last: &mut Described,
         terminal: &mut Terminal<'_>,
     ) -> Result<bool, TaskError> {
         writeln!(terminal.out, "workers: are told to give up their keys")?;
-        self.wait_for_workers(holder, terminal).await?;
+        self.wait_for_workers(last.worker, terminal).await?;
         reached!(StreamWorkersGone);
         // Workers may have given rows up since they were looked at, and others were written.
-        self.refuse_abandoned(database, tables).await?;
-        self.refuse_later(tables, args.wait).await?;
-        self.make_objects(args, role, version, terminal).await?;
-        let of_worker = (holder, database, tables);
-        Box::pin(self.with_new_slot((args, version), of_worker, terminal)).await
+        self.refuse_abandoned(last).await?;
+        self.refuse_later(&last.tables, args.wait).await?;
+        self.make_objects(version, terminal).await?;
+        Box::pin(self.with_new_slot((args, version), last, terminal)).await
     }
 
     fn steps_to_stream(&self, todo: ToStream, role: Option<&str>) -> Vec<String> {
         let mut steps = Vec::new();
-        if matches!(todo, ToStream::Begin | ToStream::Again) {
-            let workers = format!("the workers that poll {} give up their keys", self.table_list());
-            steps.push(workers);
+        if todo == ToStream::Send {
             let right = |role| format!("the role {role} may replicate, if it may not yet");
             steps.extend(role.map(right));
             steps.extend([
+                format!("the workers that poll {} give up their keys", self.table_list()),
                 format!(
                     "publication {} and slot {} are made",
                     self.config.postgres.publication,
@@ -141,14 +138,11 @@ impl Switching<'_> {
     }
 
     /// Later rows of their keys wait for rows that are given up, and would never be sent.
-    async fn refuse_abandoned(
-        &self,
-        database: &mut Database<Endpoint>,
-        tables: &[PolledTable],
-    ) -> Result<(), TaskError> {
+    async fn refuse_abandoned(&self, last: &mut Described) -> Result<(), TaskError> {
         if self.config.dead_letters.hold_key == HoldKeys::No {
             return Ok(());
         }
+        let Described { database, tables, .. } = last;
         for (place, table) in tables.iter().enumerate() {
             let found = database.survey(TableIndex(place)).await?;
             let (count, more) = match found.abandoned {
@@ -178,8 +172,8 @@ impl Switching<'_> {
                         for replication on: the router could not follow the slot";
             return Err(Failure::of(Case::Pooler, what).into());
         }
-        // The right, or the role itself, is given with the slot; the server may be out of reach
-        // from here alone.
+        // The right, or the role itself, is given before the slot is made; the server may be out of
+        // reach from here alone.
         let is_mended = [Code::RoleLacksReplication, Code::ServerUnreachable];
         if args.role.is_some() || is_mended.contains(&failure.code) {
             return Ok(());
@@ -192,26 +186,36 @@ impl Switching<'_> {
         holder: Uuid,
         terminal: &mut Terminal<'_>,
     ) -> Result<(), TaskError> {
-        let mut told = Instant::now();
+        let mut told = None::<Instant>;
         loop {
             let holders = self.switched.holders(self.books, holder).await?;
             if holders.is_empty() {
                 writeln!(terminal.out, "workers: hold nothing any more")?;
                 return Ok(());
             }
-            if told.elapsed() >= TELL_EVERY {
-                told = Instant::now();
+            if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+                told = Some(Instant::now());
                 writeln!(terminal.out, "workers: waiting for {}", holders.join(", "))?;
+                terminal.out.flush()?;
             }
             sleep(ASK_EVERY).await;
         }
     }
 
+    /// The role that typed the command can do without a role of the router.
+    fn router_role<'r>(
+        &self,
+        args: &ToStreamArgs,
+        role: Option<&'r str>,
+    ) -> Option<RouterRole<'r>> {
+        let own = self.access.role();
+        let role = role.filter(|role| own.as_deref() != Some(*role) || args.role.is_some());
+        role.map(|name| RouterRole { name, managed: args.managed })
+    }
+
     /// What the stream needs beside the slot.
     async fn make_objects(
         &self,
-        args: &ToStreamArgs,
-        role: Option<&str>,
         version: i32,
         terminal: &mut Terminal<'_>,
     ) -> Result<(), TaskError> {
@@ -220,12 +224,8 @@ impl Switching<'_> {
             self.switched.note_publication(self.books).await?;
             reached!(StreamPublicationNoted);
         }
-        // The role that types it can do without a role of the router.
-        let own = self.access.role();
-        let role = role.filter(|role| own.as_deref() != Some(*role) || args.role.is_some());
-        let router = role.map(|name| RouterRole { name, managed: args.managed });
         let of = (self.names.as_slice(), version);
-        make_stream(self.books, (self.config, self.access), of, router, terminal.out).await?;
+        mend_publication(self.books, self.config, of, terminal.out).await?;
         reached!(StreamPublicationMade);
         make_topic(self.config, self.access).await?;
         reached!(StreamTopicMade);
@@ -238,7 +238,7 @@ impl Switching<'_> {
     async fn with_new_slot(
         &self,
         (args, version): (&ToStreamArgs, i32),
-        (holder, database, tables): (Uuid, &mut Database<Endpoint>, &[PolledTable]),
+        last: &mut Described,
         terminal: &mut Terminal<'_>,
     ) -> Result<bool, TaskError> {
         let source = self.source()?;
@@ -257,17 +257,20 @@ impl Switching<'_> {
         let snapshot = made.snapshot().to_owned();
         let rows = with_connection(self.access, COMMAND, async |reader| {
             reader.batch_execute(SESSION).await?;
-            note_rows(reader, &snapshot, tables).await
+            note_rows(reader, &snapshot, &last.tables).await
         });
-        let rows = Box::pin(rows).await?;
+        let Noted { rows, seen } = Box::pin(rows).await?;
         reached!(StreamRowsNoted);
         let mut held: SlotHolder = made.hold().await?;
         writeln!(terminal.out, "pending rows: {rows} are older than the slot")?;
-        if !Box::pin(self.drain(holder, tables, &mut held, terminal)).await? {
+        self.wait_until_seen(&seen, args.wait, terminal).await?;
+        if !Box::pin(self.drain(last, &mut held, terminal)).await? {
             return Ok(false);
         }
         // What was given up last is not pending any more.
-        self.refuse_abandoned(database, tables).await?;
+        self.refuse_abandoned(last).await?;
+        // Or it was requeued in the moment before.
+        self.refuse_unsent(&last.tables).await?;
         writeln!(terminal.out, "pending rows: are sent and marked")?;
         reached!(StreamSent);
         self.switched.set(self.books, SwitchState::Sent).await?;
@@ -294,17 +297,26 @@ impl Switching<'_> {
     }
 }
 
-/// Notes which pending rows the snapshot sees; returns how many.
+/// The pending rows that the snapshot of the slot sees.
+struct Noted {
+    rows: u64,
+    /// The transactions that it sees, as `pg_current_snapshot` shows them.
+    seen: String,
+}
+
+/// Notes which pending rows the snapshot sees.
 async fn note_rows(
     reader: &Client,
     snapshot: &str,
     tables: &[PolledTable],
-) -> Result<u64, TaskError> {
+) -> Result<Noted, TaskError> {
     reader.batch_execute(&begin_snapshot(Some(snapshot))).await?;
+    let seen = "select pg_current_snapshot()::text";
+    let seen = reader.query_one(seen, &[]).await?.try_get(0)?;
     let mut rows = 0;
     for table in tables {
         rows += reader.execute(&table.note_pending(), &[]).await?;
     }
     reader.batch_execute("commit").await?;
-    Ok(rows)
+    Ok(Noted { rows, seen })
 }

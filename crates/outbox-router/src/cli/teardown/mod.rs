@@ -22,7 +22,10 @@ use super::{
     open_events::{AllOpen, OpenEvents},
     sql,
 };
-use crate::config::{Config, SourceKind};
+use crate::{
+    config::{Config, SourceKind},
+    polling::sql::switches_under_way,
+};
 pub(super) use backlog::Backlog;
 use confirmed::is_confirmed;
 use exists::{PUBLICATION, exists};
@@ -93,6 +96,8 @@ async fn apply(
     config: &Config,
     terminal: &mut Terminal<'_>,
 ) -> Result<Option<(Dropped, Option<OpenEvents>)>, TaskError> {
+    let under_way = switches_under_way(&mut &*client, &config.outboxes()).await?;
+    under_way.into_iter().next().map_or(Ok(()), Err)?;
     let (slot, publication) = (config.postgres.slot.as_str(), config.postgres.publication.as_str());
     let found = client.query_opt(SLOT, &[&slot]).await?;
     let mut backlog = None;

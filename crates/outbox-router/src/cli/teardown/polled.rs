@@ -1,7 +1,7 @@
 //! `teardown` with `postgres.source = "polling"`: drops what `setup` has made for the tables: the
 //! trigger, the indexes, and their rows in the tables by which workers share them. The tables and
-//! their rows stay, and so do `outbox_router.lease` and `outbox_router.worker`, which other
-//! pipelines of the database use as well.
+//! their rows stay, and so do the tables of the schema `outbox_router`, which other pipelines of
+//! the database use as well.
 
 use relay::TableName;
 use tokio_postgres::Client;
@@ -17,9 +17,10 @@ use crate::{
         connect::{Access, with_connection},
         sql,
     },
+    codes::ADMIN,
     config::Config,
     held::schema::Statement,
-    polling::sql::setup::{Partitions, forget_statements, teardown_statements},
+    polling::sql::setup::{Partitions, forget_statements, forget_switch, teardown_statements},
     postgres::{quote_literal, quote_table},
 };
 
@@ -60,7 +61,7 @@ fn print(
         print_role(role, access, terminal)?;
     }
     let out = &mut terminal.out;
-    writeln!(out, "\n-- the outbox tables stay, and so do outbox_router.lease and .worker")?;
+    writeln!(out, "\n-- the outbox tables stay, and so do those of outbox_router")?;
     writeln!(out, "-- to run it: outbox-router teardown --apply")?;
     Ok(Exit::Done)
 }
@@ -74,6 +75,7 @@ async fn apply(
     client.batch_execute(sql::TIMEOUTS).await?;
     let has_leases = is_table(client, "outbox_router.worker").await?
         && is_table(client, "outbox_router.lease").await?;
+    let has_switch = is_table(client, "outbox_router.switch").await?;
     let names: Vec<&TableName> = config.tables().map(|outbox| &outbox.name).collect();
     if has_leases && let Some(alive) = alive(client, &names).await? {
         writeln!(terminal.err, "error: nothing was dropped: {alive}")?;
@@ -81,6 +83,11 @@ async fn apply(
             terminal.err,
             "  hint: stop it; one that was killed counts as alive until its lease ends"
         )?;
+        return Ok(Exit::Failure);
+    }
+    if has_switch && let Some(handed) = handed(client, config, &names).await? {
+        writeln!(terminal.err, "error: nothing was dropped: {handed}")?;
+        writeln!(terminal.err, "  hint: outbox-router switch polling {ADMIN} gives it back")?;
         return Ok(Exit::Failure);
     }
     if args.confirmation == Confirmation::Ask {
@@ -102,6 +109,9 @@ async fn apply(
         let mut statements = teardown_statements(name, partitions(client, &quoted).await?);
         if has_leases {
             statements.extend(forget_statements(name));
+        }
+        if has_switch {
+            statements.push(forget_switch(name));
         }
         for Statement { sql, .. } in statements {
             client.batch_execute(&sql).await?;
@@ -137,6 +147,30 @@ async fn partitions(client: &Client, quoted: &str) -> Result<Partitions, TaskErr
     let query = "select relkind = 'p' from pg_class where oid = to_regclass($1)";
     let has: bool = client.query_one(query, &[&quoted]).await?.try_get(0)?;
     Ok(if has { Partitions::Some } else { Partitions::None })
+}
+
+/// A table whose switch can be completed, or whose slot is there: it would be polled and streamed
+/// when it is set up again.
+async fn handed(
+    client: &Client,
+    config: &Config,
+    names: &[&TableName],
+) -> Result<Option<String>, TaskError> {
+    let slot = config.postgres.slot.as_str();
+    let has_slot = exists(client, SLOT, slot).await?;
+    let query = "select relation::regclass::text, state in ('closing', 'marked') \
+                 from outbox_router.switch \
+                 where relation in (select to_regclass(t) from unnest($1::text[]) t) \
+                   and ($2 or state in ('closing', 'marked')) order by 1 limit 1";
+    let tables: Vec<String> = names.iter().map(|name| quote_table(name)).collect();
+    let Some(row) = client.query_opt(query, &[&tables, &has_slot]).await? else { return Ok(None) };
+    let (table, is_under_way): (String, bool) = (row.try_get(0)?, row.try_get(1)?);
+    let what = if is_under_way {
+        "a switch of it is not complete".to_owned()
+    } else {
+        format!("it was handed to the stream, whose slot {slot} is there")
+    };
+    Ok(Some(format!("table {table}: {what}")))
 }
 
 /// A worker that runs would go on without its index and announcements.

@@ -26,19 +26,30 @@ impl<C: Connect> Connection<C> {
         Self { connect, open: None }
     }
 
-    /// The open connection, or another one. It is taken out, and must be kept after its answer.
-    pub(super) async fn take(&mut self) -> Result<SqlSession, Failure> {
+    /// Carries out `work`, for no longer than `limit`.
+    ///
+    /// # Errors
+    /// Those of `work`; there is no connection, it ends, or nobody answers in time (P001).
+    pub(super) async fn ask<T>(
+        &mut self,
+        limit: Duration,
+        work: impl AsyncFnOnce(&Client) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut session = self.take().await?;
+        let SqlSession { client, driver } = &mut session;
+        let answer = drive(driver, limit, work(client)).await?;
+        self.open = Some(session);
+        Ok(answer)
+    }
+
+    /// The open connection, or another one. After an error it is not kept.
+    async fn take(&mut self) -> Result<SqlSession, Failure> {
         if let Some(mut session) = self.open.take()
             && !is_closed(&mut session).await
         {
             return Ok(session);
         }
         self.connect.connect().await
-    }
-
-    /// Keeps a connection for the next request.
-    pub(super) fn keep(&mut self, session: SqlSession) {
-        self.open = Some(session);
     }
 }
 
@@ -51,10 +62,7 @@ async fn is_closed(session: &mut SqlSession) -> bool {
 }
 
 /// Runs `work` while polling the connection, for no longer than `limit`.
-///
-/// # Errors
-/// Those of `work`; the connection ends, or nobody answers in time (P001).
-pub(super) async fn drive<T>(
+async fn drive<T>(
     driver: &mut Driver,
     limit: Duration,
     work: impl Future<Output = Result<T, Failure>>,

@@ -12,9 +12,9 @@ use tokio_postgres::Client;
 
 use super::{
     blocked::Blocked,
-    connection::{Answer, Connection, REQUEST_LIMIT, drive, run},
+    connection::{Answer, Connection, REQUEST_LIMIT, run},
     facts::Facts,
-    failure::{malformed, of_table},
+    failure::{malformed, of_table, unfit},
     fetch::FetchText,
     holders::{Shares, shares},
     measure::measure,
@@ -26,10 +26,7 @@ use super::{
     table::{PolledTable, not_described},
     transaction::BEGINS,
 };
-use crate::{
-    monitor::{Connect, SqlSession},
-    retention::TableFigures,
-};
+use crate::{monitor::Connect, retention::TableFigures};
 
 /// A search for rows that are not blocked begins no reading after this part of a lease. Rows are
 /// not sent that are found after half of it.
@@ -56,7 +53,8 @@ struct Entry {
 enum Trust {
     /// As far as is known.
     Yes,
-    /// It refuses what was written for that description: a column may have been renamed.
+    /// It refuses what was written for that description, or its shards are not held: a column may
+    /// have been renamed, or another table may have its name.
     No,
 }
 
@@ -110,11 +108,9 @@ impl<C: Connect> Database<C> {
     /// mark it (P002); the connection fails.
     pub async fn describe(&mut self, table: TableIndex) -> Result<Described, Failure> {
         let entry = self.tables.get_mut(table.0).ok_or_else(|| not_described(table.0))?;
-        let mut session = self.connection.take().await?;
-        let SqlSession { client, driver } = &mut session;
-        let facts =
-            drive(driver, REQUEST_LIMIT, Facts::read(client, &entry.config.outbox.name)).await?;
-        self.connection.keep(session);
+        let name = &entry.config.outbox.name;
+        let read = async |client: &Client| Facts::read(client, name).await;
+        let facts = self.connection.ask(REQUEST_LIMIT, read).await?;
         let table = PolledTable::new(&entry.config, facts, &self.settings)?;
         let described = table.described();
         let (fetch, settle) = (FetchText::of(&table), SettleText::of(&table));
@@ -133,16 +129,14 @@ impl<C: Connect> Database<C> {
     /// # Errors
     /// As [`Self::describe`].
     pub async fn fetch(&mut self, request: &FetchRequest) -> Result<Fetched, Failure> {
-        let entry = self.tables.get_mut(request.table.0).and_then(|entry| entry.known.as_mut());
-        let known = entry.ok_or_else(|| not_described(request.table.0))?;
         if request.shards.is_empty() || request.limit == 0 {
             return Ok(Fetched { rows: Vec::new(), more: More::No, claimed: Claimed::No });
         }
-        let mut session = self.connection.take().await?;
-        let SqlSession { client, driver } = &mut session;
-        let fetched = drive(driver, REQUEST_LIMIT, known.fetch(client, request)).await?;
-        self.connection.keep(session);
-        Ok(fetched)
+        self.describe_if_changed(request.table).await?;
+        let entry = self.tables.get_mut(request.table.0).and_then(|entry| entry.known.as_mut());
+        let known = entry.ok_or_else(|| not_described(request.table.0))?;
+        let fetch = async |client: &Client| known.fetch(client, request).await;
+        self.connection.ask(REQUEST_LIMIT, fetch).await
     }
 
     /// Writes what became of rows, in one transaction.
@@ -150,18 +144,23 @@ impl<C: Connect> Database<C> {
     /// # Errors
     /// As [`Self::describe`]. Whether it is committed is then not known.
     pub async fn settle(&mut self, request: &SettleRequest) -> Result<Settled, Failure> {
-        let entry = self.tables.get(request.table.0);
-        if entry.is_some_and(|entry| entry.trust == Trust::No) {
-            self.describe(request.table).await?;
-        }
+        self.describe_if_changed(request.table).await?;
         let settled = self.write(request).await;
-        if let Err(failure) = &settled
-            && failure.class() == Class::Mendable
-            && let Some(entry) = self.tables.get_mut(request.table.0)
-        {
+        let is_suspect = match &settled {
+            Ok(settled) => settled.written == Written::NotOurs,
+            Err(failure) => failure.class() == Class::Mendable,
+        };
+        if is_suspect && let Some(entry) = self.tables.get_mut(request.table.0) {
             entry.trust = Trust::No;
         }
         settled
+    }
+
+    async fn describe_if_changed(&mut self, table: TableIndex) -> Result<(), Failure> {
+        if self.tables.get(table.0).is_some_and(|entry| entry.trust == Trust::No) {
+            self.describe(table).await?;
+        }
+        Ok(())
     }
 
     async fn write(&mut self, request: &SettleRequest) -> Result<Settled, Failure> {
@@ -169,14 +168,7 @@ impl<C: Connect> Database<C> {
         let Some(settle) = known.settle.sql(&known.table, request)? else {
             return Ok(Settled::default());
         };
-        let mut session = self.connection.take().await?;
-        let SqlSession { client, driver } = &mut session;
-        let answers = drive(driver, REQUEST_LIMIT, async {
-            let answers = run(client, &settle.sql).await;
-            answers.map_err(|error| of_table(error, known.table.name()))
-        });
-        let answers = answers.await?;
-        self.connection.keep(session);
+        let answers = self.ask(request.table, &settle.sql).await?;
         let held = answers.get(BEGINS + settle.fence).and_then(|answer| answer.rows.first());
         let written = match held.and_then(|row| row.try_get(0).ok().flatten()) {
             Some("t") => Written::Yes,
@@ -184,7 +176,28 @@ impl<C: Connect> Database<C> {
         };
         let published = settle.published.and_then(|place| answers.get(BEGINS + place));
         let published = published.map_or(0, |answer| answer.count);
-        Ok(Settled { written, published: usize::try_from(published).unwrap_or(usize::MAX) })
+        let published = usize::try_from(published).unwrap_or(usize::MAX);
+        if written == Written::Yes && published < request.published.len() {
+            self.refuse_unmarked(request).await?;
+        }
+        Ok(Settled { written, published })
+    }
+
+    /// Somebody else may have marked or deleted the others. If they are pending still, they would
+    /// be sent again and again.
+    async fn refuse_unmarked(&mut self, request: &SettleRequest) -> Result<(), Failure> {
+        let Known { table, settle, .. } = known(&self.tables, request.table)?;
+        let sql = settle.is_any_pending(table, request);
+        let answers = self.ask(request.table, &sql).await?;
+        let row = answers.get(BEGINS).and_then(|answer| answer.rows.first());
+        match row.and_then(|row| row.try_get(0).ok().flatten()) {
+            Some("t") => Err(unfit(
+                known(&self.tables, request.table)?.table.name(),
+                "rows that were marked as published are pending still: a rule or a trigger of the \
+                 table keeps its rows from being updated or deleted",
+            )),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Counts the rows of a table that was described, by their states.
@@ -193,11 +206,8 @@ impl<C: Connect> Database<C> {
     /// As [`Self::describe`].
     pub async fn survey(&mut self, table: TableIndex) -> Result<TableSurvey, Failure> {
         let known = known(&self.tables, table)?;
-        let mut session = self.connection.take().await?;
-        let SqlSession { client, driver } = &mut session;
-        let found = drive(driver, REQUEST_LIMIT, survey(client, &known.table)).await?;
-        self.connection.keep(session);
-        Ok(found)
+        let count = async |client: &Client| survey(client, &known.table).await;
+        self.connection.ask(REQUEST_LIMIT, count).await
     }
 
     /// Reads how large a table that was described is, and how old its oldest row.
@@ -210,12 +220,8 @@ impl<C: Connect> Database<C> {
         removal: Option<&Removal>,
     ) -> Result<TableFigures, Failure> {
         let known = known(&self.tables, table)?;
-        let mut session = self.connection.take().await?;
-        let SqlSession { client, driver } = &mut session;
-        let read = measure(client, &known.table, removal);
-        let found = drive(driver, REQUEST_LIMIT, read).await?;
-        self.connection.keep(session);
-        Ok(found)
+        let read = async |client: &Client| measure(client, &known.table, removal).await;
+        self.connection.ask(REQUEST_LIMIT, read).await
     }
 
     /// Deletes such rows by one statement, and returns how many.
@@ -253,14 +259,10 @@ impl<C: Connect> Database<C> {
 
     async fn ask(&mut self, table: TableIndex, sql: &str) -> Result<Vec<Answer>, Failure> {
         let known = known(&self.tables, table)?;
-        let mut session = self.connection.take().await?;
-        let SqlSession { client, driver } = &mut session;
-        let answers = drive(driver, REQUEST_LIMIT, async {
+        let statements = async |client: &Client| {
             run(client, sql).await.map_err(|error| of_table(error, known.table.name()))
-        });
-        let answers = answers.await?;
-        self.connection.keep(session);
-        Ok(answers)
+        };
+        self.connection.ask(REQUEST_LIMIT, statements).await
     }
 
     /// Reads which workers hold shards of a table, and whether it is handed to the stream.
@@ -268,11 +270,9 @@ impl<C: Connect> Database<C> {
     /// # Errors
     /// The tables of leases are missing, or may not be read (P042); the connection fails.
     pub async fn shares(&mut self, table: &TableName) -> Result<Shares, Failure> {
-        let mut session = self.connection.take().await?;
-        let SqlSession { client, driver } = &mut session;
-        let found = drive(driver, REQUEST_LIMIT, shares(client, table)).await?;
-        self.connection.keep(session);
-        Ok(found)
+        let stream = &self.settings.stream;
+        let read = async |client: &Client| shares(client, table, stream).await;
+        self.connection.ask(REQUEST_LIMIT, read).await
     }
 }
 

@@ -8,7 +8,9 @@ use uuid::Uuid;
 use super::{
     connection::run,
     failure::of_lease,
+    kept_from_workers::kept_from_workers,
     literals::literal,
+    settings::StreamNames,
     switch::{self, Closed},
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
@@ -32,7 +34,7 @@ pub struct Holder {
 pub struct Shares {
     /// The workers that hold shards, the one with the most first.
     pub holders: Vec<Holder>,
-    /// Why nobody may: it is being handed to the stream, or was.
+    /// Why nobody may: it is streamed, or being handed to the stream.
     pub handed: Option<Failure>,
 }
 
@@ -40,7 +42,11 @@ pub struct Shares {
 ///
 /// # Errors
 /// The tables of leases are missing, or may not be read (P042); the connection breaks.
-pub(super) async fn shares(client: &Client, table: &TableName) -> Result<Shares, Failure> {
+pub(super) async fn shares(
+    mut client: &Client,
+    table: &TableName,
+    stream: &StreamNames,
+) -> Result<Shares, Failure> {
     let answers = run(client, &statement(table)).await.map_err(of_lease)?;
     let rows = answers.get(BEGINS).into_iter().flat_map(|answer| &answer.rows);
     let holder = |row: &tokio_postgres::SimpleQueryRow| {
@@ -52,10 +58,16 @@ pub(super) async fn shares(client: &Client, table: &TableName) -> Result<Shares,
             lasts_seconds: text(3)?.and_then(|seconds| seconds.parse().ok()).unwrap_or(0.0),
         })
     };
-    let holders = rows.map(holder).collect::<Result<_, Failure>>()?;
+    let holders = rows.map(holder).collect::<Result<Vec<_>, Failure>>()?;
     let state = answers.get(BEGINS + 1).and_then(|answer| answer.rows.first());
     let handed = match state.map(|row| switch::closed(row, table, Uuid::nil())) {
-        None => None,
+        // A worker that has the table goes on.
+        None if holders.iter().any(Holder::is_live) => None,
+        None => {
+            let tables = std::slice::from_ref(table);
+            let kept = kept_from_workers(&mut client, stream, tables).await?;
+            kept.into_iter().map(|(_, failure)| failure).next()
+        }
         Some(Err(failure)) => Some(failure),
         Some(Ok(Closed::ByThisWorker | Closed::ByAnother)) => {
             let what = format!("table {table} is being handed to the stream, and nobody polls it");

@@ -33,7 +33,7 @@ pub(crate) async fn kept_from_stream(
     let oids = oids.join(", ");
     let what = "outbox_router.switch";
     if are_readable(sql, what, ["switch"]).await? {
-        for mut row in sql.rows(what, &switches(&oids)).await? {
+        for mut row in sql.rows(what, &switches(&is_among("h.relation", &oids))).await? {
             let table = TableName { schema: row.text()?, name: row.text()? };
             kept.extend(switching(&table, SwitchState::of(&row.text()?)));
         }
@@ -48,6 +48,30 @@ pub(crate) async fn kept_from_stream(
         }
     }
     Ok(kept)
+}
+
+/// The same switches, by the names of the tables; where none are configured, those of all tables.
+///
+/// # Errors
+/// The connection breaks.
+pub(crate) async fn switches_under_way(
+    sql: &mut impl TextQuery,
+    outboxes: &relay::Outboxes,
+) -> Result<Vec<Failure>, Failure> {
+    let what = "outbox_router.switch";
+    if !are_readable(sql, what, ["switch"]).await? {
+        return Ok(Vec::new());
+    }
+    let names = outboxes.tables.iter().map(|outbox| &outbox.name);
+    let names: Vec<&TableName> = names.collect();
+    let mut under_way = Vec::new();
+    for mut row in sql.rows(what, &switches("true")).await? {
+        let table = TableName { schema: row.text()?, name: row.text()? };
+        if names.is_empty() || names.contains(&&table) {
+            under_way.extend(switching(&table, SwitchState::of(&row.text()?)));
+        }
+    }
+    Ok(under_way)
 }
 
 fn polled(pipeline: &str, table: &TableName, workers: u64) -> Failure {
@@ -70,12 +94,11 @@ fn is_among(relation: impl fmt::Display, oids: &str) -> String {
     )
 }
 
-fn switches(oids: &str) -> String {
+fn switches(which: &str) -> String {
     format!(
         "select n.nspname, c.relname, h.state from outbox_router.switch h \
          join pg_class c on c.oid = h.relation join pg_namespace n on n.oid = c.relnamespace \
-         where h.state <> 'stream' and {} order by 1, 2",
-        is_among("h.relation", oids)
+         where h.state <> 'stream' and {which} order by 1, 2"
     )
 }
 

@@ -12,15 +12,17 @@ use uuid::Uuid;
 
 use super::{
     conditions::interval,
-    connection::{Answer, Connection, drive, run},
+    connection::{Answer, Connection, run},
     failure::{malformed, of_lease},
     fence::is_still,
+    kept_from_workers::kept_from_workers,
     literals::literal,
     oids::oids,
+    settings::StreamNames,
     switch,
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
-use crate::monitor::{Connect, SqlSession};
+use crate::monitor::Connect;
 
 /// For how long a worker that is not heard of is remembered.
 const REMEMBERED: Duration = Duration::from_secs(3_600);
@@ -30,6 +32,14 @@ pub struct LeaseTable<C> {
     connection: Connection<C>,
     tables: Vec<TableName>,
     worker: Worker,
+    unlooked: Unlooked,
+}
+
+/// Tables of which it is not known yet that no slot streams them. A stream that is made later finds
+/// the leases of their workers.
+struct Unlooked {
+    stream: Option<StreamNames>,
+    tables: Vec<TableName>,
 }
 
 /// This worker.
@@ -52,33 +62,61 @@ impl<C: Connect> LeaseTable<C> {
         lease: Duration,
     ) -> Self {
         let worker = Worker { id: worker, name, lease, requests: RequestNumber(0) };
-        Self { connection: Connection::new(connect), tables, worker }
+        let unlooked = Unlooked { stream: None, tables: Vec::new() };
+        Self { connection: Connection::new(connect), tables, worker, unlooked }
+    }
+
+    /// Takes no table that this stream has, unless a switch says that workers may.
+    #[must_use]
+    pub fn unless_streamed(self, stream: StreamNames) -> Self {
+        let unlooked = Unlooked { stream: Some(stream), tables: self.tables.clone() };
+        Self { unlooked, ..self }
     }
 
     /// Renews what this worker holds, takes what is free, and gives back what is more than wanted;
     /// or gives back everything. After an error what is held may be less than before, and not more.
     ///
     /// # Errors
-    /// The tables are missing, or may not be used (P042); every polled table was handed to the
-    /// stream, and this worker has nothing to give back (P043); the connection fails.
+    /// The tables are missing, or may not be used (P042); every polled table is streamed, and this
+    /// worker has nothing to give back (P043); the connection fails.
     pub async fn answer(&mut self, request: &LeaseRequest) -> Result<Leases, Failure> {
         self.worker.requests = self.worker.requests.next();
-        let mut session = self.connection.take().await?;
-        let SqlSession { client, driver } = &mut session;
         // An answer that comes later than this is of no use.
         let limit = self.worker.lease.max(Duration::from_secs(1));
-        let answer = answer(client, &self.tables, &self.worker, request);
-        let leases = drive(driver, limit, answer).await?;
-        self.connection.keep(session);
+        let (unlooked, of) = (&self.unlooked, (self.tables.as_slice(), &self.worker));
+        let work = async |client: &Client| {
+            let streamed = match request {
+                LeaseRequest::Hold { .. } => unlooked.streamed(client).await?,
+                LeaseRequest::Release => Vec::new(),
+            };
+            Ok((answer(client, of, request, &streamed).await?, streamed))
+        };
+        let (leases, streamed) = self.connection.ask(limit, work).await?;
+        if let LeaseRequest::Hold { .. } = request {
+            self.unlooked.tables.retain(|table| kept(&streamed, table).is_some());
+        }
         Ok(leases)
     }
 }
 
+impl Unlooked {
+    async fn streamed(&self, mut client: &Client) -> Result<Vec<(TableName, Failure)>, Failure> {
+        match &self.stream {
+            Some(stream) => kept_from_workers(&mut client, stream, &self.tables).await,
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+fn kept(streamed: &[(TableName, Failure)], table: &TableName) -> Option<Failure> {
+    streamed.iter().find(|(name, _)| name == table).map(|(_, failure)| failure.clone())
+}
+
 async fn answer(
     client: &Client,
-    tables: &[TableName],
-    worker: &Worker,
+    (tables, worker): (&[TableName], &Worker),
     request: &LeaseRequest,
+    streamed: &[(TableName, Failure)],
 ) -> Result<Leases, Failure> {
     let oids = oids(client, tables).await?;
     let mut of_tables = Vec::with_capacity(tables.len());
@@ -87,7 +125,10 @@ async fn answer(
         let granted = match (request, oids.get(table)) {
             (LeaseRequest::Hold { wanted }, Some(oid)) => {
                 let wanted = wanted.get(place).copied().unwrap_or(0).min(SHARDS);
-                hold(client, (table, *oid), worker, wanted).await?
+                match kept(streamed, table) {
+                    Some(failure) => Granted::Handed(TableLeases::nothing(0), failure),
+                    None => hold(client, (table, *oid), worker, wanted).await?,
+                }
             }
             (LeaseRequest::Release, Some(oid)) => Granted::Of(release(client, *oid, worker).await?),
             // Nobody can hold a shard of what is gone. Whoever describes the table says that it
@@ -116,7 +157,7 @@ async fn answer(
 /// What a worker is granted of one table.
 enum Granted {
     Of(TableLeases),
-    /// The table was handed to the stream (P043).
+    /// The table is streamed (P043).
     Handed(TableLeases, Failure),
 }
 
@@ -222,6 +263,8 @@ fn release_sql(oid: u32, worker: &Worker) -> String {
 fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
     let Worker { id, lease, requests: RequestNumber(request), .. } = worker;
     let until = format!("now() + {}", interval(*lease));
+    // Who wants nothing shares the table with nobody.
+    let seen_until = if wanted == 0 { "now()" } else { until.as_str() };
     let (last, state) = (SHARDS - 1, switch::state_sql(oid));
     let (closed, is_latest) = (switch::closed_sql(oid, *id), is_latest(oid, worker));
     format!(
@@ -253,7 +296,7 @@ fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
            where l.relation = {oid} and l.shard = k.shard returning l.shard; \
          {}{COMMIT}",
         begin(Access::ReadWrite, Ways::Any),
-        note_sql(oid, worker, &until),
+        note_sql(oid, worker, seen_until),
         interval(REMEMBERED),
         is_still(oid, "holder"),
         count_workers(oid)

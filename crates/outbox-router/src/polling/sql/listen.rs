@@ -10,7 +10,7 @@ use std::{
 };
 
 use relay::{Failure, TableName, polling::TableIndex};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tokio_postgres::{AsyncMessage, Client};
 
 use super::{oids::oids, setup::channel};
@@ -22,9 +22,9 @@ use crate::{
 /// The wait before another attempt to connect.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// A connection on which nothing was heard for so long is made again: a table may have been dropped
-/// and made anew, and a connection may be dead that no end says so of.
-const QUIET: Duration = Duration::from_secs(300);
+/// A connection is made again after so long: a table may have been dropped and made anew, and a
+/// connection may be dead that no end says so of.
+const RENEWED_AFTER: Duration = Duration::from_secs(300);
 
 /// How long connecting may take, with the statements.
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
@@ -33,7 +33,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 pub struct Listener {
     endpoint: Endpoint,
     tables: Vec<TableName>,
-    quiet: Duration,
+    renewed_after: Duration,
     state: State,
     hears: Hears,
 }
@@ -45,12 +45,19 @@ enum Hears {
     No,
 }
 
+/// Opens a connection. It is kept, so that nothing is lost when it is not awaited.
+type Connecting = Pin<Box<dyn Future<Output = Result<Listening, Failure>> + Send>>;
+
 enum State {
-    /// Opens a connection. It is kept here, so that nothing is lost when it is not awaited.
-    Connecting(Pin<Box<dyn Future<Output = Result<Listening, Failure>> + Send>>),
-    /// And until when it may be quiet.
-    Listening(Box<Listening>, Pin<Box<tokio::time::Sleep>>),
+    Connecting(Connecting),
+    Listening(Box<Listening>, Next),
     Pausing(Pin<Box<tokio::time::Sleep>>),
+}
+
+/// What takes the place of a connection, on which it is heard until the next one is there.
+enum Next {
+    At(Pin<Box<tokio::time::Sleep>>),
+    Connecting(Connecting),
 }
 
 struct Listening {
@@ -63,17 +70,17 @@ struct Listening {
 impl Listener {
     /// Opens no connection yet.
     pub fn new(endpoint: Endpoint, tables: Vec<TableName>) -> Self {
-        Self::made_again_after(QUIET, endpoint, tables)
+        Self::renewed_after(RENEWED_AFTER, endpoint, tables)
     }
 
-    /// With another time after which a connection on which nothing was heard is made again.
-    pub fn made_again_after(quiet: Duration, endpoint: Endpoint, tables: Vec<TableName>) -> Self {
+    /// With another time after which the connection is made again.
+    pub fn renewed_after(
+        renewed_after: Duration,
+        endpoint: Endpoint,
+        tables: Vec<TableName>,
+    ) -> Self {
         let state = State::Connecting(connect(endpoint.clone(), tables.clone()));
-        Self { endpoint, tables, quiet, state, hears: Hears::Yes }
-    }
-
-    fn connect(&self) -> State {
-        State::Connecting(connect(self.endpoint.clone(), self.tables.clone()))
+        Self { endpoint, tables, renewed_after, state, hears: Hears::Yes }
     }
 
     /// The next table that has new rows. It never fails: without a connection it waits for one.
@@ -85,40 +92,52 @@ impl Listener {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<TableIndex> {
         loop {
             self.state = match &mut self.state {
-                State::Connecting(connecting) => match ready!(connecting.as_mut().poll(context)) {
-                    Ok(listening) => {
-                        if std::mem::replace(&mut self.hears, Hears::Yes) == Hears::No {
-                            tracing::info!("NOTIFY is heard again");
-                        }
-                        State::Listening(Box::new(listening), Box::pin(sleep(self.quiet)))
-                    }
-                    Err(failure) => {
-                        if std::mem::replace(&mut self.hears, Hears::No) == Hears::Yes {
-                            tracing::warn!(
-                                code = %failure.code,
-                                "no NOTIFY is heard, so tables are read once an interval: \
-                                 {failure:#}"
-                            );
-                        }
-                        pause()
-                    }
-                },
-                State::Listening(listening, until) => match listening.poll_next(context) {
-                    Poll::Ready(Some(table)) => {
-                        until.as_mut().reset(Instant::now() + self.quiet);
-                        return Poll::Ready(table);
-                    }
+                State::Connecting(connecting) => {
+                    let answer = ready!(connecting.as_mut().poll(context));
+                    self.connected(answer)
+                }
+                State::Listening(listening, next) => match listening.poll_next(context) {
+                    Poll::Ready(Some(table)) => return Poll::Ready(table),
                     Poll::Ready(None) => pause(),
-                    Poll::Pending => {
-                        ready!(until.as_mut().poll(context));
-                        self.connect()
-                    }
+                    Poll::Pending => match next {
+                        Next::At(at) => {
+                            ready!(at.as_mut().poll(context));
+                            let (endpoint, tables) = (self.endpoint.clone(), self.tables.clone());
+                            *next = Next::Connecting(connect(endpoint, tables));
+                            continue;
+                        }
+                        Next::Connecting(connecting) => {
+                            let answer = ready!(connecting.as_mut().poll(context));
+                            self.connected(answer)
+                        }
+                    },
                 },
                 State::Pausing(pause) => {
                     ready!(pause.as_mut().poll(context));
-                    self.connect()
+                    State::Connecting(connect(self.endpoint.clone(), self.tables.clone()))
                 }
             };
+        }
+    }
+
+    fn connected(&mut self, answer: Result<Listening, Failure>) -> State {
+        match answer {
+            Ok(listening) => {
+                if std::mem::replace(&mut self.hears, Hears::Yes) == Hears::No {
+                    tracing::info!("NOTIFY is heard again");
+                }
+                let next = Next::At(Box::pin(sleep(self.renewed_after)));
+                State::Listening(Box::new(listening), next)
+            }
+            Err(failure) => {
+                if std::mem::replace(&mut self.hears, Hears::No) == Hears::Yes {
+                    tracing::warn!(
+                        code = %failure.code,
+                        "no NOTIFY is heard, so tables are read once an interval: {failure:#}"
+                    );
+                }
+                pause()
+            }
         }
     }
 }
@@ -148,10 +167,7 @@ fn pause() -> State {
     State::Pausing(Box::pin(sleep(PAUSE)))
 }
 
-fn connect(
-    endpoint: Endpoint,
-    tables: Vec<TableName>,
-) -> Pin<Box<dyn Future<Output = Result<Listening, Failure>> + Send>> {
+fn connect(endpoint: Endpoint, tables: Vec<TableName>) -> Connecting {
     Box::pin(async move {
         let connecting = tokio::time::timeout(CONNECT_LIMIT, open(&endpoint, &tables)).await;
         connecting.unwrap_or_else(|_| {

@@ -12,7 +12,8 @@
 //! `indexes`, [`switch`]; for people: `stuck` and `decisions` (rows that are not delivered, and
 //! what is decided about them), `row_marks` (one row), `named` (rows by the ids that are typed);
 //! `removal` and `measure` (rows that nobody needs any more), `upkeep` and `columns` (what `doctor`
-//! asks for); `kept_from_stream` (what a stream asks for before it starts).
+//! asks for); `kept_from_stream` and `kept_from_workers` (what a
+//! stream asks for before it starts, and what a worker asks for).
 
 mod blocked;
 mod columns;
@@ -28,6 +29,7 @@ mod filter;
 mod holders;
 mod indexes;
 mod kept_from_stream;
+mod kept_from_workers;
 mod key;
 mod lease;
 mod listen;
@@ -58,7 +60,8 @@ pub use database::Database;
 pub use decisions::{Dropped, drop_rows, requeue};
 pub use holders::{Holder, Shares};
 pub use indexes::{IndexTrouble, IndexWork};
-pub(crate) use kept_from_stream::kept_from_stream;
+pub(crate) use kept_from_stream::{kept_from_stream, switches_under_way};
+pub(crate) use kept_from_workers::kept_from_workers;
 pub use lease::LeaseTable;
 pub use listen::Listener;
 pub use named::{NamedRows, RowNames};
@@ -66,9 +69,12 @@ pub use order::WritingOrder;
 pub use removal::{Leaves, Removal, RemovalRules, Scan};
 pub use row_marks::{RowMarks, RowState, row_marks};
 pub use settings::{
-    Direction, MarkConfig, MarkHow, Nulls, OrderColumn, RowScope, SqlSettings, TableConfig,
+    Direction, MarkConfig, MarkHow, Nulls, OrderColumn, RowScope, SqlSettings, StreamNames,
+    TableConfig,
 };
 pub use stuck::{Stuck, StuckFilter, StuckRow, columns_of, stuck};
 pub use survey::{RowCount, TableSurvey, survey};
 pub use table::PolledTable;
+pub(crate) use table::not_described;
+pub use transaction::{begin_snapshot, value_forms};
 pub use upkeep::{LeaseTables, UpkeepFacts, leases, upkeep};

@@ -101,6 +101,17 @@ pub struct SqlSettings {
     pub on_error: ErrorPolicy,
     /// Which pending rows are read.
     pub scope: RowScope,
+    /// What may stream the tables already.
+    pub stream: StreamNames,
+}
+
+/// The stream that a configuration names.
+#[derive(Debug, Clone)]
+pub struct StreamNames {
+    /// `postgres.slot`.
+    pub slot: String,
+    /// `postgres.publication`.
+    pub publication: String,
 }
 
 /// Which pending rows are read.

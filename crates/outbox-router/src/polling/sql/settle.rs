@@ -102,7 +102,8 @@ impl SettleText {
             ));
         }
         let fence = Fence { relation: table.facts.oid, worker: table.settings.worker };
-        let held = fence.holds(request.shards, request.as_of);
+        let shards = fence.holds(request.shards, request.as_of);
+        let held = and(&shards.into_iter().chain([table.is_the_one_named()]).collect::<Vec<_>>());
         let mut statements = Vec::new();
         let ids = |rows: &[RowId]| self.ids(rows.iter());
         statements.extend(self.published.sql(&request.published, ids));
@@ -134,6 +135,15 @@ impl SettleText {
         let (begin, lock) = (&self.begin, fence.lock());
         let sql = format!("{begin}{lock}; select {held}; {}{COMMIT}", statements.join("; "));
         Ok(Some(SettleSql { sql, fence: Fence::STATEMENTS - 1, published }))
+    }
+
+    /// The statement that says whether rows that a request has marked as published are pending
+    /// still.
+    pub(super) fn is_any_pending(&self, table: &PolledTable, request: &SettleRequest) -> String {
+        let (ids, pending) = (self.ids(request.published.iter()), Change::tail(table, ""));
+        let begin = begin(Access::ReadOnly, Ways::Indexes);
+        let from = format!("from {} t, unnest({ids}{pending}", table.quoted());
+        format!("{begin}select exists (select {from}){COMMIT}")
     }
 
     fn ids<'r>(&self, rows: impl Iterator<Item = &'r RowId> + Clone) -> String {
@@ -347,6 +357,7 @@ mod tests {
         SettleText::of(table).sql(table, request).unwrap().unwrap().sql
     }
 
+    const NAMED: &str = r#"to_regclass('"public"."outbox"')::oid = 77"#;
     const FOUND: &str = "as x (k0) where t.\"id\" operator(\"pg_catalog\".=) x.k0 and ";
 
     #[test]
@@ -354,7 +365,7 @@ mod tests {
         let sql = sql(&samples::table(samples::time()), &request());
         let expected = format!(
             "update \"public\".\"outbox\" t set \"published_at\" = now() \
-             from unnest('{{\"1\",\"2\"}}'::int8[]) {FOUND}t.\"published_at\" is null and true; \
+             from unnest('{{\"1\",\"2\"}}'::int8[]) {FOUND}t.\"published_at\" is null and {NAMED}; \
              commit"
         );
         assert!(sql.ends_with(&expected), "{sql}");
@@ -403,6 +414,6 @@ mod tests {
         let table = samples::table_of(Vec::new(), mark).unwrap();
         let sql = sql(&table, &request());
         assert!(sql.contains("; delete from \"public\".\"outbox\" t using unnest("), "{sql}");
-        assert!(sql.ends_with("x.k0 and true; commit"), "{sql}");
+        assert!(sql.ends_with(&format!("x.k0 and {NAMED}; commit")), "{sql}");
     }
 }

@@ -141,15 +141,23 @@ pub fn teardown_statements(table: &TableName, kind: Partitions) -> Vec<Statement
 
 /// What removes a table from those by which workers share their work.
 pub fn forget_statements(table: &TableName) -> Vec<Statement> {
+    vec![
+        forget("which worker has which keys", "lease", table),
+        forget("which workers there are", "worker", table),
+    ]
+}
+
+/// What removes a table from those that are handed to the stream.
+pub fn forget_switch(table: &TableName) -> Statement {
+    forget("which polled tables are handed to the stream", "switch", table)
+}
+
+fn forget(purpose: &'static str, of: &str, table: &TableName) -> Statement {
     let relation = format!("to_regclass({})", quote_literal(&quote_table(table)));
-    let delete = |purpose, of: &str| Statement {
+    Statement {
         purpose,
         sql: format!("delete from \"outbox_router\".\"{of}\" where \"relation\" = {relation}"),
-    };
-    vec![
-        delete("which worker has which keys", "lease"),
-        delete("which workers there are", "worker"),
-    ]
+    }
 }
 
 /// Whether a table has partitions: then its indexes are dropped while writers wait.

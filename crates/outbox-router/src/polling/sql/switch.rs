@@ -14,15 +14,10 @@ use relay::{Case, Code, Failure, Name, TableName};
 use tokio_postgres::SimpleQueryRow;
 use uuid::Uuid;
 
-use super::{
-    conditions::and,
-    literals::{array, literal},
-    shown::Shown,
-    table::PolledTable,
-};
+use super::{conditions::and, literals::array, shown::Shown, table::PolledTable};
 use crate::{
     held::schema::Statement,
-    postgres::{VALUE_FORMS, quote_identifier, sql_failure},
+    postgres::{quote_identifier, sql_failure},
 };
 
 /// How far a table is handed over.
@@ -130,31 +125,6 @@ pub fn row_table() -> Statement {
     }
 }
 
-/// Gives values the forms of a stream for as long as the session lasts. A row is known by a text of
-/// its identity, which is another one where, say, the time zone is.
-pub fn value_forms() -> String {
-    let settings = VALUE_FORMS
-        .map(|(name, value)| format!("pg_catalog.set_config('{name}', '{value}', false)"));
-    format!("select {}", settings.join(", "))
-}
-
-/// Begins a transaction that sees one moment, in which values have the forms of a stream. It may
-/// take long.
-pub fn begin_snapshot(snapshot: Option<&str>) -> String {
-    let import = snapshot.map(|name| format!("set transaction snapshot {}; ", literal(name)));
-    let plain = [("search_path", "pg_catalog"), ("jit", "off"), ("statement_timeout", "0")];
-    let settings: Vec<String> = plain
-        .iter()
-        .chain(&VALUE_FORMS)
-        .map(|(name, value)| format!("pg_catalog.set_config('{name}', '{value}', true)"))
-        .collect();
-    format!(
-        "begin isolation level repeatable read, read write; {}select {}",
-        import.unwrap_or_default(),
-        settings.join(", ")
-    )
-}
-
 /// Rows of the stream that it has not delivered, for as long as the transaction lasts.
 pub const UNDELIVERED: &str = "\
     create temporary table outbox_router_undelivered (\
@@ -233,7 +203,8 @@ impl PolledTable {
         let ready_at = self.conditions().ready_at("t");
         format!(
             "select count(*), max({ready_at})::timestamptz(0)::text, \
-             extract(epoch from max({ready_at}) - now())::float8 {} and {ready_at} > now()",
+             extract(epoch from max({ready_at}))::float8 - extract(epoch from now())::float8 {} \
+             and {ready_at} > now()",
             self.pending()
         )
     }
@@ -307,14 +278,5 @@ mod tests {
         let ids = [vec!["a'b\"c\\".to_owned()]];
         let sql = note_undelivered(&table, ids.iter().map(Vec::as_slice));
         assert!(sql.contains("( E'{\"a''b\\\\\"c\\\\\\\\\"}'::text[])"), "{sql}");
-    }
-
-    #[test]
-    fn a_snapshot_is_imported_before_anything_is_read() {
-        let text = begin_snapshot(Some("00-1"));
-        let begin = "begin isolation level repeatable read, read write; \
-                     set transaction snapshot '00-1'; select pg_catalog.set_config(";
-        assert!(text.starts_with(begin), "{text}");
-        assert!(!begin_snapshot(None).contains("snapshot '"));
     }
 }

@@ -61,6 +61,11 @@ pub(super) struct IdentityColumn {
 }
 
 impl PolledTable {
+    /// That its name is not another table's meanwhile: marks would hit the rows of that one.
+    pub(super) fn is_the_one_named(&self) -> String {
+        format!("to_regclass({})::oid = {}", literal(&self.quoted()), self.oid())
+    }
+
     /// Reads what a table looks like, for a command that has a connection of its own.
     ///
     /// # Errors
@@ -312,7 +317,7 @@ pub(super) fn identity(
 }
 
 /// A table that was not described before it was read.
-pub(super) fn not_described(table: usize) -> Failure {
+pub(crate) fn not_described(table: usize) -> Failure {
     let what = format!("the table with the number {table} was not described");
     Failure::new(Code::Polling, what)
 }
@@ -328,7 +333,7 @@ pub(super) mod samples {
     use super::{
         super::{
             facts::{ColumnFacts, samples},
-            settings::{MarkConfig, RowScope},
+            settings::{MarkConfig, RowScope, StreamNames},
         },
         *,
     };
@@ -363,6 +368,7 @@ pub(super) mod samples {
             keep_bytes: 1_000,
             on_error: ErrorPolicy::default(),
             scope: RowScope::All,
+            stream: StreamNames { slot: "shop".to_owned(), publication: "shop".to_owned() },
         };
         PolledTable::new(&config, facts, &settings)
     }

@@ -2,6 +2,7 @@
 //! each transaction may run in another one; so names of tables are qualified, and the settings that
 //! a statement relies on are set in its own transaction.
 
+use super::literals::literal;
 use crate::postgres::VALUE_FORMS;
 
 /// What a transaction may do. A standby refuses to begin one that writes, so that pending rows are
@@ -67,12 +68,45 @@ pub(super) fn begin(access: Access, ways: Ways) -> String {
         Ways::Any => &[][..],
         Ways::Indexes => &INDEXES,
     };
-    let settings = PLAIN.iter().chain(&VALUE_FORMS).chain(ways);
-    let settings: Vec<String> = settings
-        .map(|(name, value)| format!("pg_catalog.set_config('{name}', '{value}', true)"))
-        .chain(durable)
-        .collect();
+    let settings = settings(PLAIN.iter().chain(&VALUE_FORMS).chain(ways), Lasting::Transaction);
+    let settings: Vec<String> = settings.chain(durable).collect();
     format!("begin isolation level read committed, {access}; select {}; ", settings.join(", "))
+}
+
+/// For how long a setting lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lasting {
+    Transaction,
+    Session,
+}
+
+fn settings<'s>(
+    of: impl Iterator<Item = &'s (&'s str, &'s str)>,
+    lasting: Lasting,
+) -> impl Iterator<Item = String> {
+    let is_local = lasting == Lasting::Transaction;
+    of.map(move |(name, value)| format!("pg_catalog.set_config('{name}', '{value}', {is_local})"))
+}
+
+/// Begins a transaction that sees one moment, in which values have the forms of a stream. It may
+/// take long.
+pub fn begin_snapshot(snapshot: Option<&str>) -> String {
+    let import = snapshot.map(|name| format!("set transaction snapshot {}; ", literal(name)));
+    let plain = [("search_path", "pg_catalog"), ("jit", "off"), ("statement_timeout", "0")];
+    let settings = settings(plain.iter().chain(&VALUE_FORMS), Lasting::Transaction);
+    let settings: Vec<String> = settings.collect();
+    format!(
+        "begin isolation level repeatable read, read write; {}select {}",
+        import.unwrap_or_default(),
+        settings.join(", ")
+    )
+}
+
+/// Gives values the forms of a stream for as long as the session lasts. A row is known by a text of
+/// its identity, which is another one where, say, the time zone is.
+pub fn value_forms() -> String {
+    let settings: Vec<String> = settings(VALUE_FORMS.iter(), Lasting::Session).collect();
+    format!("select {}", settings.join(", "))
 }
 
 /// What ends it.
@@ -90,5 +124,15 @@ mod tests {
         assert_eq!(text.matches(", true)").count(), 5 + 5 + 6 + 1);
         assert_eq!(text.matches(';').count(), BEGINS);
         assert!(begin(Access::ReadOnly, Ways::Any).contains("read only"));
+        assert_eq!(value_forms().matches(", false)").count(), 5);
+    }
+
+    #[test]
+    fn a_snapshot_is_imported_before_anything_is_read() {
+        let text = begin_snapshot(Some("00-1"));
+        let begin = "begin isolation level repeatable read, read write; \
+                     set transaction snapshot '00-1'; select pg_catalog.set_config(";
+        assert!(text.starts_with(begin), "{text}");
+        assert!(!begin_snapshot(None).contains("snapshot '"));
     }
 }

@@ -1,4 +1,4 @@
-//! Faults of polled tables, on a server without a slot.
+//! Faults of polled tables.
 
 use testbed::{
     kafka::{KafkaCluster, KafkaOptions},
@@ -10,7 +10,7 @@ use super::{found::Found, ledger::Ledger, pair::TOPIC, place::Place};
 /// What is planted here.
 pub(super) const CODES: &[&str] = &[
     "D050", "D051", "D052", "D053", "D054", "D055", "D056", "D057", "D058", "D059", "P038", "P041",
-    "P042",
+    "P042", "P043",
 ];
 
 const TABLE: &str = "\
@@ -56,7 +56,7 @@ pub(super) async fn each_fault_of_a_polled_table_is_named_by_its_code_alone() {
     let kafka = KafkaCluster::start(KafkaOptions::default()).await.expect("Kafka");
     kafka.create_topic(TOPIC, 1, &[]).await.expect("a topic");
     let ledger = Ledger::default();
-    let options = PostgresOptions::version(15).set("autovacuum", "off").set("wal_level", "replica");
+    let options = PostgresOptions::version(15).set("autovacuum", "off");
     let server = PostgresServer::start(options).await.expect("a server");
     let session = server.connect().await.expect("a session");
     session.batch_execute(TABLE).await.expect("a table");
@@ -86,6 +86,11 @@ async fn tables(polled: &Polled<'_>) {
     polled.fault("P042", rename, "alter table outbox_router.other rename to lease", &[]).await;
     let revoke = "revoke update on outbox_router.worker from router";
     polled.fault("P042", revoke, "grant update on outbox_router.worker to router", &[]).await;
+    let stream = "create publication outbox_router for table outbox; \
+        select pg_create_logical_replication_slot('outbox_router', 'pgoutput')";
+    let none = "select pg_drop_replication_slot('outbox_router'); drop publication outbox_router";
+    let found = polled.fault("P043", stream, none, &[]).await;
+    assert!(found.remedy("P043").contains("outbox-router switch polling"), "{found:?}");
     let words = ["--set", "retention.mode=delete"];
     let grant = "grant delete on outbox to router";
     let found = polled.fault("P038", "", grant, &words).await;

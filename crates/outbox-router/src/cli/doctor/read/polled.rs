@@ -39,13 +39,14 @@ pub(super) async fn facts(
         for table in config.polled_tables() {
             tables.push(table_facts(&client, config, &table, usable).await);
         }
-        Ok((leases, tables))
+        Ok((leases, tables, polled_tables::streamed(&client, config).await?))
     };
     let read = drive_without_limit(&mut driver, Box::pin(read), "the SQL connection to PostgreSQL");
-    let (leases, tables) = Box::pin(read).await?;
+    let (leases, tables, streamed) = Box::pin(read).await?;
     let ids = ids_of_sql(&endpoint).await;
     Ok(PolledFacts {
         leases,
+        streamed,
         tables,
         retention: Box::pin(retention(config, access, environment)).await,
         notify: if config.polling.notify { Notify::Heard } else { Notify::Unheard },

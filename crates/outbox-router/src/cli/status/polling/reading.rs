@@ -4,18 +4,15 @@ use std::time::Duration;
 
 use relay::{Code, ErrorClass, Failure};
 use serde_json::Value;
-use uuid::Uuid;
 
 use crate::{
     cli::{
         connect::Access,
+        polled_tables,
         router_status::{self, Answer, Other},
     },
     config::Config,
-    polling::{
-        sql::{RowScope, SqlSettings},
-        survey::{RowCount, SurveySettings, SurveyedTable, Surveyor},
-    },
+    polling::survey::{RowCount, SurveySettings, SurveyedTable, Surveyor},
 };
 
 /// Everything that one reading found.
@@ -76,16 +73,7 @@ pub(in crate::cli::status) async fn read(config: &Config, access: Access<'_>) ->
 async fn survey(config: &Config, access: Access<'_>) -> Result<Vec<SurveyedTable>, Failure> {
     let settings = SurveySettings {
         tables: config.polled_tables(),
-        sql: SqlSettings {
-            // It holds nothing.
-            worker: Uuid::nil(),
-            name: config.name.clone(),
-            lease: config.polling.lease,
-            hold_keys: config.dead_letters.hold_key,
-            keep_bytes: 0,
-            on_error: config.on_error,
-            scope: RowScope::All,
-        },
+        sql: polled_tables::settings(config),
         interval: Duration::ZERO,
     };
     Surveyor::new(settings, access.endpoint("status")?).read().await

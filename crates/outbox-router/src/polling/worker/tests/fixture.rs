@@ -20,7 +20,7 @@ use crate::{
     polling::{
         report::WorkerReport,
         sql::{
-            Database, LeaseTable, MarkConfig, RowScope, SqlSettings, TableConfig,
+            Database, LeaseTable, MarkConfig, RowScope, SqlSettings, StreamNames, TableConfig,
             setup::{self, Deletes},
         },
     },
@@ -214,5 +214,6 @@ fn sql_settings(settings: &PollerSettings) -> SqlSettings {
         keep_bytes: 32 << 20,
         on_error: settings.on_error,
         scope: RowScope::All,
+        stream: StreamNames { slot: "shop".to_owned(), publication: "shop".to_owned() },
     }
 }

@@ -1,0 +1,149 @@
+//! A commit that waits for a synchronous standby is in the WAL, so a slot has it, and no query sees
+//! it yet.
+
+use std::time::Duration;
+
+use e2e::{Fixture, SHORT_DEADLINE};
+use testbed::postgres::DatabaseSession;
+use testbed::wait::eventually;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout};
+
+use super::super::{DEADLINE, insert, wait_none};
+use super::{begun, configure, line, stop, switched};
+
+/// Nobody waits for a standby but who says so, and there is none.
+const NOBODY_ANSWERS: [&str; 3] = [
+    "alter database shop set synchronous_commit = local",
+    "alter system set synchronous_standby_names = 'nobody'",
+    "select pg_reload_conf()",
+];
+
+async fn standby_is_missed(fixture: &Fixture) {
+    let session = fixture.session().await.unwrap();
+    for statement in NOBODY_ANSWERS {
+        session.batch_execute(statement).await.unwrap();
+    }
+}
+
+async fn standby_answers(session: &DatabaseSession) {
+    session.batch_execute("alter system reset synchronous_standby_names").await.unwrap();
+    session.batch_execute("select pg_reload_conf()").await.unwrap();
+}
+
+async fn wait_for_row(session: &DatabaseSession, what: &str, from: &str) {
+    eventually(SHORT_DEADLINE, what, async || {
+        let row = session.query_opt(&format!("select from {from}"), &[]).await?;
+        Ok(row.map(drop))
+    })
+    .await
+    .unwrap();
+}
+
+/// Begins to insert a row, whose commit waits.
+async fn begin_to_insert(
+    observer: &DatabaseSession,
+    inserting: &mut (impl Future<Output = ()> + Unpin),
+) {
+    assert!(tokio::time::timeout(Duration::from_millis(100), inserting).await.is_err());
+    let waits = "pg_stat_activity where wait_event = 'SyncRep'";
+    wait_for_row(observer, "the commit to wait for a standby", waits).await;
+}
+
+/// `switch`, and what it says.
+struct Command {
+    child: Child,
+    said: Lines<BufReader<ChildStdout>>,
+}
+
+impl Command {
+    fn start(fixture: &Fixture, to: &str) -> Self {
+        let mut line = line(fixture, to);
+        line.push("--yes".to_owned());
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        let mut child = fixture.router.start_command(&line).unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, said }
+    }
+
+    async fn says(&mut self, what: &str) {
+        let says = async {
+            while let Some(line) = self.said.next_line().await.unwrap() {
+                if line.contains(what) {
+                    return;
+                }
+            }
+            panic!("it has never said {what}");
+        };
+        tokio::time::timeout(SHORT_DEADLINE, says).await.unwrap();
+    }
+
+    async fn succeeds(mut self) {
+        while self.said.next_line().await.unwrap().is_some() {}
+        assert!(self.child.wait().await.unwrap().success());
+    }
+}
+
+/// The snapshot of the slot sees the row, so that the stream does not send it.
+#[tokio::test]
+async fn a_row_that_only_the_slots_snapshot_sees_is_sent_before_the_stream_begins() {
+    let (mut fixture, _) = begun().await;
+    stop(&mut fixture.router).await;
+    standby_is_missed(&fixture).await;
+    let observer = fixture.session().await.unwrap();
+    let [first, second, writer] = [
+        fixture.session().await.unwrap(),
+        fixture.session().await.unwrap(),
+        fixture.session().await.unwrap(),
+    ];
+    let begin = "begin; select pg_current_xact_id()";
+    first.batch_execute(begin).await.unwrap();
+    let mut command = Command::start(&fixture, "stream");
+    command.says("waits for transactions that are open").await;
+    // A slot finds where to begin in two steps, and waits for what is open at each. What is
+    // committed after the first one is seen by its snapshot.
+    second.batch_execute(begin).await.unwrap();
+    let xid = second.query_one("select pg_current_xact_id()::text", &[]).await.unwrap();
+    let xid: String = xid.get(0);
+    first.batch_execute("commit").await.unwrap();
+    let waits = format!("pg_locks where not granted and transactionid::text = '{xid}'");
+    wait_for_row(&observer, "the slot to wait for the second transaction", &waits).await;
+    writer.batch_execute("set synchronous_commit = on").await.unwrap();
+    let mut inserting = Box::pin(insert(&writer, "a", "{}"));
+    begin_to_insert(&observer, &mut inserting).await;
+    second.batch_execute("commit").await.unwrap();
+
+    command.says("pending rows: 1 are older than the slot").await;
+    command.says("waiting for them").await;
+    standby_answers(&observer).await;
+    inserting.await;
+    command.succeeds().await;
+    wait_none(&observer, "published_at is null").await.unwrap();
+}
+
+/// The stream has delivered the row. A worker would send it again.
+#[tokio::test]
+async fn a_row_that_the_stream_has_delivered_before_it_is_seen_is_marked() {
+    let (mut fixture, configurations) = begun().await;
+    stop(&mut fixture.router).await;
+    standby_is_missed(&fixture).await;
+    switched(&fixture, "stream").await;
+    configure(&mut fixture, &configurations.stream);
+    fixture.restart().await.unwrap();
+    let observer = fixture.session().await.unwrap();
+    let writer = fixture.session().await.unwrap();
+    writer.batch_execute("set synchronous_commit = on").await.unwrap();
+    let mut inserting = Box::pin(insert(&writer, "a", "{}"));
+    begin_to_insert(&observer, &mut inserting).await;
+    let is_delivered = |status: &serde_json::Value| status["totals"]["events_acked"] == 1;
+    fixture.router.wait_status("delivered", DEADLINE, is_delivered).await.unwrap();
+    stop(&mut fixture.router).await;
+
+    configure(&mut fixture, &configurations.polling);
+    let mut command = Command::start(&fixture, "polling");
+    command.says("waiting for them").await;
+    standby_answers(&observer).await;
+    inserting.await;
+    command.succeeds().await;
+    wait_none(&observer, "published_at is null").await.unwrap();
+}
