@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use relay::{Case, Failure};
 use tokio::time::{Instant, sleep};
+use tokio_postgres::{Client, types::ToSql};
 
 use super::{ASK_EVERY, Switching, TELL_EVERY};
 use crate::{
@@ -14,16 +15,34 @@ use crate::{
     wording,
 };
 
-/// Those that a snapshot sees, and that no other one sees yet.
-const SEEN_BY_SNAPSHOT: &str = "\
-    select count(*) from pg_snapshot_xip(pg_current_snapshot()) x \
-    where pg_visible_in_snapshot(x, $1::text::pg_snapshot)";
+/// Which transactions a snapshot sees, by their numbers. That of a slot may have an `xmin` behind
+/// its `xmax`, so it has no text that `pg_snapshot` reads.
+pub(super) struct Seen {
+    xmin: String,
+    xmax: String,
+    /// Those between them that it does not see.
+    xip: Vec<String>,
+}
 
-/// Those that were open at a moment: nothing shows which of them are committed in the WAL.
-const OPEN_SINCE: &str = "\
+impl Seen {
+    /// By the snapshot of this transaction, or of this moment.
+    pub(super) async fn by(client: &Client) -> Result<Self, tokio_postgres::Error> {
+        let query = "select pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text, \
+                     array(select x::text from pg_snapshot_xip(s) x) from pg_current_snapshot() s";
+        let row = client.query_one(query, &[]).await?;
+        Ok(Self { xmin: row.try_get(0)?, xmax: row.try_get(1)?, xip: row.try_get(2)? })
+    }
+}
+
+/// Transactions that have not ended for other queries, and that the snapshot sees.
+const SEEN: &str = "\
     select count(*) from pg_snapshot_xip(pg_current_snapshot()) x \
-    where not pg_visible_in_snapshot(x, $1::text::pg_snapshot) \
-      and x < pg_snapshot_xmax($1::text::pg_snapshot)";
+    where x < $1::text::xid8 or (x < $2::text::xid8 and x <> all ($3::text[]::xid8[]))";
+
+/// Transactions that have not ended, of these.
+const OPEN: &str = "\
+    select count(*) from pg_snapshot_xip(pg_current_snapshot()) x \
+    where x = any ($1::text[]::xid8[])";
 
 impl Switching<'_> {
     /// Waits until every query sees what this snapshot sees.
@@ -32,31 +51,29 @@ impl Switching<'_> {
     /// It takes longer than `wait`.
     pub(super) async fn wait_until_seen(
         &self,
-        snapshot: &str,
+        Seen { xmin, xmax, xip }: &Seen,
         wait: Duration,
         terminal: &mut Terminal<'_>,
     ) -> Result<(), TaskError> {
-        let within = Some(wait);
-        self.wait_for_none(SEEN_BY_SNAPSHOT, snapshot, within, terminal).await
+        self.wait_for_none((SEEN, &[xmin, xmax, xip]), Some(wait), terminal).await
     }
 
-    /// Waits until every transaction has ended that writes now, prepared ones included.
+    /// Waits until every transaction has ended that writes now, prepared ones included: nothing
+    /// shows which of them are committed in the WAL.
     pub(super) async fn wait_for_open(&self, terminal: &mut Terminal<'_>) -> Result<(), TaskError> {
-        let now = "select pg_current_snapshot()::text";
-        let now: String = self.books.query_one(now, &[]).await?.try_get(0)?;
-        self.wait_for_none(OPEN_SINCE, &now, None, terminal).await
+        let Seen { xip, .. } = Seen::by(self.books).await?;
+        self.wait_for_none((OPEN, &[&xip]), None, terminal).await
     }
 
     async fn wait_for_none(
         &self,
-        query: &str,
-        snapshot: &str,
+        (query, of): (&str, &[&(dyn ToSql + Sync)]),
         within: Option<Duration>,
         terminal: &mut Terminal<'_>,
     ) -> Result<(), TaskError> {
         let (began, mut told) = (Instant::now(), None::<Instant>);
         loop {
-            let open: i64 = self.books.query_one(query, &[&snapshot]).await?.try_get(0)?;
+            let open: i64 = self.books.query_one(query, of).await?.try_get(0)?;
             if open == 0 {
                 return Ok(());
             }

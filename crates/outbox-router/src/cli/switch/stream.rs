@@ -6,7 +6,8 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::{
-    ASK_EVERY, COMMAND, Described, Switching, TELL_EVERY, args::ToStreamArgs, plan::ToStream,
+    ASK_EVERY, COMMAND, Described, Switching, TELL_EVERY, args::ToStreamArgs, commits::Seen,
+    plan::ToStream,
 };
 use crate::{
     cli::{
@@ -300,8 +301,7 @@ impl Switching<'_> {
 /// The pending rows that the snapshot of the slot sees.
 struct Noted {
     rows: u64,
-    /// The transactions that it sees, as `pg_current_snapshot` shows them.
-    seen: String,
+    seen: Seen,
 }
 
 /// Notes which pending rows the snapshot sees.
@@ -311,8 +311,7 @@ async fn note_rows(
     tables: &[PolledTable],
 ) -> Result<Noted, TaskError> {
     reader.batch_execute(&begin_snapshot(Some(snapshot))).await?;
-    let seen = "select pg_current_snapshot()::text";
-    let seen = reader.query_one(seen, &[]).await?.try_get(0)?;
+    let seen = Seen::by(reader).await?;
     let mut rows = 0;
     for table in tables {
         rows += reader.execute(&table.note_pending(), &[]).await?;
