@@ -1,6 +1,7 @@
 //! From polling to the stream and back, as docs/polling.md describes it: writers go on all the
 //! time.
 
+mod command;
 mod kills;
 mod refusals;
 mod standbys;

@@ -5,7 +5,8 @@ use testbed::postgres::{DATABASE, DatabaseSession};
 use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 
-use super::super::{COLUMNS, DEADLINE, insert, load, wait_none};
+use super::super::{COLUMNS, DEADLINE, insert, load, wait_none, wait_polling};
+use super::command::{Command, wait_for_row};
 use super::{
     begun, begun_with, configure, is_refused, killed_when, run, set_up, stop, switch, switched,
 };
@@ -81,6 +82,52 @@ async fn a_role_of_the_streams_own_is_made_by_the_switch() {
     let session = fixture.session().await.unwrap();
     let may = "pg_roles where rolname = 'streamer' and rolreplication";
     assert_eq!(count(&session, may).await, 1, "{said}");
+}
+
+/// A worker takes keys in the transaction in which it reads that the table is open.
+#[tokio::test]
+async fn a_table_is_closed_after_everybody_who_has_read_that_it_is_open() {
+    let (mut fixture, _) = begun().await;
+    stop(&mut fixture.router).await;
+    let session = fixture.session().await.unwrap();
+    session.batch_execute("begin; select from outbox_router.switch").await.unwrap();
+    let command = Command::start(&fixture, "stream");
+    let observer = fixture.session().await.unwrap();
+    let waits = "pg_locks where not granted and mode = 'AccessExclusiveLock' \
+                 and relation = 'outbox_router.switch'::regclass";
+    wait_for_row(&observer, "the command to wait for the reader", waits).await;
+    session.batch_execute("commit").await.unwrap();
+    command.succeeds().await;
+}
+
+/// A router that is killed has acknowledged records of which the slot does not know, and the
+/// witness does.
+#[tokio::test]
+async fn what_the_witness_has_counts_as_delivered_where_the_slot_is_behind_it() {
+    let (mut fixture, configurations) = begun().await;
+    stop(&mut fixture.router).await;
+    switched(&fixture, "stream").await;
+    let session = fixture.session().await.unwrap();
+    let copy = "select pg_copy_logical_replication_slot($1::text::name, $2::text::name)::text";
+    session.query_one(copy, &[&SLOT, &"behind"]).await.unwrap();
+    configure(&mut fixture, &configurations.stream);
+    fixture.restart().await.unwrap();
+    let running = fixture.load(load());
+    wait_committed(&running, 50).await.unwrap();
+    fixture.note(running.stop().await.unwrap());
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    stop(&mut fixture.router).await;
+    session.execute("select pg_drop_replication_slot($1)", &[&SLOT]).await.unwrap();
+    session.query_one(copy, &[&"behind", &SLOT]).await.unwrap();
+    session.execute("select pg_drop_replication_slot('behind')", &[]).await.unwrap();
+
+    configure(&mut fixture, &configurations.polling);
+    switched(&fixture, "polling").await;
+    assert_eq!(count(&session, "outbox where published_at is null").await, 0);
+    fixture.router.start_again().unwrap();
+    wait_polling(&mut fixture.router).await;
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    assert_eq!(result.duplicates, 0, "{result}");
 }
 
 /// The slot is gone on purpose: what brings lost rows back, or gives them up, would send or lose

@@ -3,14 +3,12 @@
 
 use std::time::Duration;
 
-use e2e::{Fixture, SHORT_DEADLINE};
+use e2e::Fixture;
 use testbed::postgres::DatabaseSession;
-use testbed::wait::eventually;
-use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdout};
 
 use super::super::{DEADLINE, insert, wait_none};
-use super::{begun, configure, line, stop, switched};
+use super::command::{Command, wait_for_row};
+use super::{begun, configure, stop, switched};
 
 /// Nobody waits for a standby but who says so, and there is none.
 const NOBODY_ANSWERS: [&str; 3] = [
@@ -31,15 +29,6 @@ async fn standby_answers(session: &DatabaseSession) {
     session.batch_execute("select pg_reload_conf()").await.unwrap();
 }
 
-async fn wait_for_row(session: &DatabaseSession, what: &str, from: &str) {
-    eventually(SHORT_DEADLINE, what, async || {
-        let row = session.query_opt(&format!("select from {from}"), &[]).await?;
-        Ok(row.map(drop))
-    })
-    .await
-    .unwrap();
-}
-
 /// Begins to insert a row, whose commit waits.
 async fn begin_to_insert(
     observer: &DatabaseSession,
@@ -48,40 +37,6 @@ async fn begin_to_insert(
     assert!(tokio::time::timeout(Duration::from_millis(100), inserting).await.is_err());
     let waits = "pg_stat_activity where wait_event = 'SyncRep'";
     wait_for_row(observer, "the commit to wait for a standby", waits).await;
-}
-
-/// `switch`, and what it says.
-struct Command {
-    child: Child,
-    said: Lines<BufReader<ChildStdout>>,
-}
-
-impl Command {
-    fn start(fixture: &Fixture, to: &str) -> Self {
-        let mut line = line(fixture, to);
-        line.push("--yes".to_owned());
-        let line: Vec<&str> = line.iter().map(String::as_str).collect();
-        let mut child = fixture.router.start_command(&line).unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, said }
-    }
-
-    async fn says(&mut self, what: &str) {
-        let says = async {
-            while let Some(line) = self.said.next_line().await.unwrap() {
-                if line.contains(what) {
-                    return;
-                }
-            }
-            panic!("it has never said {what}");
-        };
-        tokio::time::timeout(SHORT_DEADLINE, says).await.unwrap();
-    }
-
-    async fn succeeds(mut self) {
-        while self.said.next_line().await.unwrap().is_some() {}
-        assert!(self.child.wait().await.unwrap().success());
-    }
 }
 
 /// The snapshot of the slot sees the row, so that the stream does not send it.
