@@ -282,10 +282,11 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::StillStreamed,
                 "a slot streams the tables that are to be polled",
-                "`outbox-router switch polling {admin}` marks what the stream has delivered, and \
-                 drops the slot; or go on streaming with postgres.source = \"stream\"; if slot and \
-                 publication are another pipeline's, give this one names of its own in \
-                 postgres.slot and postgres.publication",
+                "if a router has delivered rows from the slot: `outbox-router switch polling {admin}` \
+                 marks them, and drops the slot; if none ever has, drop it, and no row is marked: \
+                 `outbox-router teardown --apply --forget {admin}` with postgres.source = \
+                 \"stream\"; if slot and publication are another pipeline's, give this one names of \
+                 its own in postgres.slot and postgres.publication",
             ),
             case_remedy(
                 Case::SwitchWithoutSlot,

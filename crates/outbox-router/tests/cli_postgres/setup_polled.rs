@@ -110,8 +110,9 @@ async fn a_table_that_a_slot_streams_is_named_with_what_to_type_before_it_is_pol
     server.sql("select pg_create_logical_replication_slot('outbox_router', 'pgoutput')");
     let made = setup(&server, &["--apply"]).await;
     assert_eq!(made.exit, Exit::Done, "{made:?}");
-    let next = format!("next: outbox-router switch polling {ADMIN}, before a worker takes");
-    for said in ["P043: table public.outbox is streamed by slot outbox_router", &next] {
+    let hint = format!("outbox-router switch polling {ADMIN} marks them");
+    let next = "next: outbox-router run, when no slot streams the tables any more";
+    for said in ["P043: table public.outbox is streamed by slot outbox_router", &hint, next] {
         assert!(made.out.contains(said), "{said}: {made:?}");
     }
     server.sql("select pg_drop_replication_slot('outbox_router')");

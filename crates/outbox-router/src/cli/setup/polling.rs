@@ -22,7 +22,7 @@ use crate::{
         polled_tables::{self, Tables},
         sql,
     },
-    codes::ADMIN,
+    codes,
     config::{Config, RetentionMode},
     held::schema::Statement,
     polling::sql::{
@@ -63,14 +63,13 @@ pub(super) async fn apply(
         return Ok(Exit::Failure);
     }
     for failure in &streamed {
-        writeln!(terminal.out, "{failure}")?;
+        writeln!(terminal.out, "warning: {failure}")?;
+        if let Some(hint) = codes::hint(failure) {
+            writeln!(terminal.out, "  hint: {hint}")?;
+        }
     }
-    let next = if streamed.is_empty() {
-        "outbox-router run".to_owned()
-    } else {
-        format!("outbox-router switch polling {ADMIN}, before a worker takes these tables")
-    };
-    writeln!(terminal.out, "next: {next}")?;
+    let next = if streamed.is_empty() { "" } else { ", when no slot streams the tables any more" };
+    writeln!(terminal.out, "next: outbox-router run{next}")?;
     Ok(Exit::Done)
 }
 
