@@ -282,7 +282,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::StillStreamed,
                 "a slot streams the tables that are to be polled",
-                "if a router has delivered rows from the slot: `outbox-router switch polling {admin}` \
+                "if the stream is wanted, stop this worker, or set postgres.source = \"stream\"; if \
+                 the tables are to be polled and a router has delivered rows from the slot: \
+                 `outbox-router switch polling {admin}` \
                  marks them, and drops the slot; if none ever has, drop it, and no row is marked: \
                  `outbox-router teardown --apply --forget {admin}` with postgres.source = \
                  \"stream\"; if slot and publication are another pipeline's, give this one names of \

@@ -169,7 +169,8 @@ impl Source {
     pub(crate) async fn refuse_switching(&self) -> Result<(), Failure> {
         let asking = async {
             let SqlSession { client, mut driver } = self.endpoint.sql().await?;
-            drive(&mut driver, switches_under_way(&mut &client, &self.outboxes)).await
+            drive(&mut driver, switches_under_way(&mut &client, &self.outboxes, &self.publication))
+                .await
         };
         let under_way = self.endpoint.within(asking).await?;
         under_way.into_iter().next().map_or(Ok(()), Err)
@@ -273,7 +274,7 @@ impl Postgres for Source {
             let reading = monitor::slot::read(sql, open.version, &self.slot).await?;
             if reading.slot.is_none() {
                 // A switch has not made it yet, or has dropped it: that is no gap.
-                switches_under_way(sql, &self.outboxes)
+                switches_under_way(sql, &self.outboxes, &self.publication)
                     .await?
                     .into_iter()
                     .next()

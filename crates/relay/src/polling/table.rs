@@ -139,12 +139,13 @@ impl Table {
     /// An attempt to describe it has failed, or not.
     pub(super) fn was_described(&mut self, failure: Option<&Failure>, at: Moment) {
         match failure.map(Failure::class) {
-            None => self.indescribable_since = None,
             Some(Class::Mendable | Class::Gap) => {
                 self.indescribable_since.get_or_insert(at);
             }
             // Of the server's own trouble nothing follows for the table.
-            Some(Class::Transport | Class::Replay | Class::Note) => {}
+            None | Some(Class::Transport | Class::Replay | Class::Note) => {
+                self.indescribable_since = None;
+            }
         }
     }
 

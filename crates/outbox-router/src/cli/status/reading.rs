@@ -61,7 +61,12 @@ pub(super) async fn read(config: &Config, access: Access<'_>) -> Result<StatusRe
         Ok(_) => {
             let has_router = router.is_some();
             let read = with_connection(access, "status", async |client| {
-                let switching = switches_under_way(&mut &*client, &config.outboxes()).await?;
+                let switching = switches_under_way(
+                    &mut &*client,
+                    &config.outboxes(),
+                    config.postgres.publication.as_str(),
+                )
+                .await?;
                 if has_router {
                     let others = OpenEvents::others(client, config).await?;
                     return Ok((AllOpen { own: None, others }, switching));

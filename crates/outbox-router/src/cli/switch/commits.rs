@@ -11,7 +11,7 @@ use tokio_postgres::{Client, types::ToSql};
 
 use super::{ASK_EVERY, Switching, TELL_EVERY};
 use crate::{
-    cli::{TaskError, Terminal},
+    cli::{TaskError, Terminal, transaction_waits::TransactionWaits},
     wording,
 };
 
@@ -44,6 +44,9 @@ const OPEN: &str = "\
     select count(*) from pg_snapshot_xip(pg_current_snapshot()) x \
     where x = any ($1::text[]::xid8[])";
 
+/// The number of no process: what is waited for is no lock.
+const NOBODY: i32 = 0;
+
 impl Switching<'_> {
     /// Waits until every query sees what this snapshot sees.
     ///
@@ -61,6 +64,8 @@ impl Switching<'_> {
     /// Waits until every transaction has ended that writes now, prepared ones included: nothing
     /// shows which of them are committed in the WAL.
     pub(super) async fn wait_for_open(&self, terminal: &mut Terminal<'_>) -> Result<(), TaskError> {
+        // A snapshot lists those that began before the last one that has ended.
+        self.switched.touch(self.books).await?;
         let Seen { xip, .. } = Seen::by(self.books).await?;
         self.wait_for_none((OPEN, &[&xip]), None, terminal).await
     }
@@ -72,6 +77,7 @@ impl Switching<'_> {
         terminal: &mut Terminal<'_>,
     ) -> Result<(), TaskError> {
         let (began, mut told) = (Instant::now(), None::<Instant>);
+        let mut waits = TransactionWaits::of("the switch");
         loop {
             let open: i64 = self.books.query_one(query, of).await?.try_get(0)?;
             if open == 0 {
@@ -92,6 +98,7 @@ impl Switching<'_> {
                 writeln!(terminal.out, "transactions: {what}; waiting for them")?;
                 terminal.out.flush()?;
             }
+            waits.report(self.books, NOBODY, terminal.out).await?;
             sleep(ASK_EVERY).await;
         }
     }

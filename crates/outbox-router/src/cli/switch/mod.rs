@@ -152,7 +152,9 @@ impl Switching<'_> {
 
     /// What there is.
     async fn found(&self) -> Result<Found<'_>, TaskError> {
-        let query = "select from pg_replication_slots where slot_name = $1";
+        // One that is lost shows nothing, and is never read again.
+        let query = "select from pg_replication_slots \
+                     where slot_name = $1 and wal_status is distinct from 'lost'";
         let slot = self.books.query_opt(query, &[&self.slot()]).await?;
         let witness = match Records::of(self.config, self.access)? {
             Some(records) => records.read().await?.witness,

@@ -79,15 +79,16 @@ impl Found<'_> {
     /// Nothing shows what the stream has delivered.
     pub(super) fn to_polling(self, streamed: Streamed) -> Result<Option<ToPolling>, Failure> {
         match (self.state, self.slot) {
-            (Some(SwitchState::Closing), _) => Ok(Some(ToPolling::GiveUp)),
+            // Until the switch is complete no router streams: what its slot had is pending.
+            (Some(SwitchState::Closing), _) | (Some(SwitchState::Sent), Presence::Missing) => {
+                Ok(Some(ToPolling::GiveUp))
+            }
             // A router may have taken the slot since its rows were marked.
             (
                 Some(SwitchState::Sent | SwitchState::Stream | SwitchState::Marked),
                 Presence::There,
             ) => Ok(Some(ToPolling::Mark)),
-            (Some(SwitchState::Sent | SwitchState::Stream), Presence::Missing) => {
-                Err(self.without_slot())
-            }
+            (Some(SwitchState::Stream), Presence::Missing) => Err(self.without_slot()),
             (Some(SwitchState::Marked), Presence::Missing) => Ok(Some(ToPolling::CleanUp)),
             // Set up for the stream from the beginning, as a person or the witness says.
             (None, Presence::There)
@@ -189,6 +190,8 @@ mod tests {
             assert_eq!(todo(stream, There, streamed), Ok(Some(ToPolling::Mark)));
             let without = Err(Some(Case::SwitchWithoutSlot));
             assert_eq!(todo(stream, Missing, streamed), without);
+            let sent = Some(SwitchState::Sent);
+            assert_eq!(todo(sent, Missing, streamed), Ok(Some(ToPolling::GiveUp)), "it was lost");
             let marked = Some(SwitchState::Marked);
             assert_eq!(todo(marked, There, streamed), Ok(Some(ToPolling::Mark)), "it may be used");
             assert_eq!(todo(marked, Missing, streamed), Ok(Some(ToPolling::CleanUp)));

@@ -166,7 +166,10 @@ impl Switching<'_> {
             self.slot()
         )?;
         // What the stream has delivered of them would not be seen, and stay pending.
-        self.wait_for_open(terminal).await?;
+        tokio::select! {
+            waited = Box::pin(self.wait_for_open(terminal)) => waited?,
+            failure = held.lost() => return Err(failure.into()),
+        }
         for _ in 0..ROUNDS {
             let marked = {
                 let marking = Box::pin(self.mark_delivered(delivered_until, terminal));

@@ -264,7 +264,10 @@ impl Switching<'_> {
         reached!(StreamRowsNoted);
         let mut held: SlotHolder = made.hold().await?;
         writeln!(terminal.out, "pending rows: {rows} are older than the slot")?;
-        self.wait_until_seen(&seen, args.wait, terminal).await?;
+        tokio::select! {
+            waited = Box::pin(self.wait_until_seen(&seen, args.wait, terminal)) => waited?,
+            failure = held.lost() => return Err(failure.into()),
+        }
         if !Box::pin(self.drain(last, &mut held, terminal)).await? {
             return Ok(false);
         }

@@ -96,7 +96,9 @@ async fn apply(
     config: &Config,
     terminal: &mut Terminal<'_>,
 ) -> Result<Option<(Dropped, Option<OpenEvents>)>, TaskError> {
-    let under_way = switches_under_way(&mut &*client, &config.outboxes()).await?;
+    let under_way =
+        switches_under_way(&mut &*client, &config.outboxes(), config.postgres.publication.as_str())
+            .await?;
     under_way.into_iter().next().map_or(Ok(()), Err)?;
     let (slot, publication) = (config.postgres.slot.as_str(), config.postgres.publication.as_str());
     let found = client.query_opt(SLOT, &[&slot]).await?;

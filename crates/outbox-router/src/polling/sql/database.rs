@@ -53,8 +53,7 @@ struct Entry {
 enum Trust {
     /// As far as is known.
     Yes,
-    /// It refuses what was written for that description, or its shards are not held: a column may
-    /// have been renamed, or another table may have its name.
+    /// It refuses what was written for that description: a column may have been renamed.
     No,
 }
 
@@ -132,7 +131,6 @@ impl<C: Connect> Database<C> {
         if request.shards.is_empty() || request.limit == 0 {
             return Ok(Fetched { rows: Vec::new(), more: More::No, claimed: Claimed::No });
         }
-        self.describe_if_changed(request.table).await?;
         let entry = self.tables.get_mut(request.table.0).and_then(|entry| entry.known.as_mut());
         let known = entry.ok_or_else(|| not_described(request.table.0))?;
         let fetch = async |client: &Client| known.fetch(client, request).await;
@@ -144,23 +142,18 @@ impl<C: Connect> Database<C> {
     /// # Errors
     /// As [`Self::describe`]. Whether it is committed is then not known.
     pub async fn settle(&mut self, request: &SettleRequest) -> Result<Settled, Failure> {
-        self.describe_if_changed(request.table).await?;
+        let entry = self.tables.get(request.table.0);
+        if entry.is_some_and(|entry| entry.trust == Trust::No) {
+            self.describe(request.table).await?;
+        }
         let settled = self.write(request).await;
-        let is_suspect = match &settled {
-            Ok(settled) => settled.written == Written::NotOurs,
-            Err(failure) => failure.class() == Class::Mendable,
-        };
-        if is_suspect && let Some(entry) = self.tables.get_mut(request.table.0) {
+        if let Err(failure) = &settled
+            && failure.class() == Class::Mendable
+            && let Some(entry) = self.tables.get_mut(request.table.0)
+        {
             entry.trust = Trust::No;
         }
         settled
-    }
-
-    async fn describe_if_changed(&mut self, table: TableIndex) -> Result<(), Failure> {
-        if self.tables.get(table.0).is_some_and(|entry| entry.trust == Trust::No) {
-            self.describe(table).await?;
-        }
-        Ok(())
     }
 
     async fn write(&mut self, request: &SettleRequest) -> Result<Settled, Failure> {

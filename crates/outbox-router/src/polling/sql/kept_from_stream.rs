@@ -8,7 +8,7 @@ use relay::{Case, Failure, Name, TableName, source::Catalog};
 use super::switch::{SwitchState, switching};
 use crate::{
     held::are_readable,
-    postgres::{TextQuery, quote_literal},
+    postgres::{TextQuery, quote_literal, quote_table},
 };
 
 /// Looks for switches of these tables that are not complete, and for workers of this pipeline whose
@@ -50,26 +50,35 @@ pub(crate) async fn kept_from_stream(
     Ok(kept)
 }
 
-/// The same switches, by the names of the tables; where none are configured, those of all tables.
+/// The same switches, by the names of the tables; where none are configured, by the publication.
 ///
 /// # Errors
 /// The connection breaks.
 pub(crate) async fn switches_under_way(
     sql: &mut impl TextQuery,
     outboxes: &relay::Outboxes,
+    publication: &str,
 ) -> Result<Vec<Failure>, Failure> {
     let what = "outbox_router.switch";
     if !are_readable(sql, what, ["switch"]).await? {
         return Ok(Vec::new());
     }
-    let names = outboxes.tables.iter().map(|outbox| &outbox.name);
-    let names: Vec<&TableName> = names.collect();
+    let named = |outbox: &relay::OutboxTable| {
+        format!("to_regclass({})::oid", quote_literal(&quote_table(&outbox.name)))
+    };
+    let named: Vec<String> = outboxes.tables.iter().map(named).collect();
+    let published = format!(
+        "select p.oid from pg_publication_tables t \
+         join pg_namespace m on m.nspname = t.schemaname \
+         join pg_class p on p.relnamespace = m.oid and p.relname = t.tablename \
+         where t.pubname::text = {}",
+        quote_literal(publication)
+    );
+    let oids = if named.is_empty() { published } else { named.join(", ") };
     let mut under_way = Vec::new();
-    for mut row in sql.rows(what, &switches("true")).await? {
+    for mut row in sql.rows(what, &switches(&is_among("h.relation", &oids))).await? {
         let table = TableName { schema: row.text()?, name: row.text()? };
-        if names.is_empty() || names.contains(&&table) {
-            under_way.extend(switching(&table, SwitchState::of(&row.text()?)));
-        }
+        under_way.extend(switching(&table, SwitchState::of(&row.text()?)));
     }
     Ok(under_way)
 }

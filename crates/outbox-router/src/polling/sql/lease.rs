@@ -35,8 +35,8 @@ pub struct LeaseTable<C> {
     unlooked: Unlooked,
 }
 
-/// Tables of which it is not known yet that no slot streams them. A stream that is made later finds
-/// the leases of their workers.
+/// Tables of which this worker has held nothing yet, so that a slot may stream them. A stream that
+/// is made later finds the leases of their workers.
 struct Unlooked {
     stream: Option<StreamNames>,
     tables: Vec<TableName>,
@@ -89,12 +89,10 @@ impl<C: Connect> LeaseTable<C> {
                 LeaseRequest::Hold { .. } => unlooked.streamed(client).await?,
                 LeaseRequest::Release => Vec::new(),
             };
-            Ok((answer(client, of, request, &streamed).await?, streamed))
+            answer(client, of, request, &streamed).await
         };
-        let (leases, streamed) = self.connection.ask(limit, work).await?;
-        if let LeaseRequest::Hold { .. } = request {
-            self.unlooked.tables.retain(|table| kept(&streamed, table).is_some());
-        }
+        let leases = self.connection.ask(limit, work).await?;
+        self.unlooked.forget_held(&self.tables, &leases);
         Ok(leases)
     }
 }
@@ -104,6 +102,14 @@ impl Unlooked {
         match &self.stream {
             Some(stream) => kept_from_workers(&mut client, stream, &self.tables).await,
             None => Ok(Vec::new()),
+        }
+    }
+
+    fn forget_held(&mut self, tables: &[TableName], leases: &Leases) {
+        for (table, leases) in tables.iter().zip(&leases.tables) {
+            if !leases.held.is_empty() {
+                self.tables.retain(|other| other != table);
+            }
         }
     }
 }

@@ -107,8 +107,12 @@ impl Listener {
                             continue;
                         }
                         Next::Connecting(connecting) => {
-                            let answer = ready!(connecting.as_mut().poll(context));
-                            self.connected(answer)
+                            let Ok(next) = ready!(connecting.as_mut().poll(context)) else {
+                                // This one is heard meanwhile.
+                                *next = Next::At(Box::pin(sleep(PAUSE)));
+                                continue;
+                            };
+                            self.connected(Ok(next))
                         }
                     },
                 },

@@ -92,7 +92,13 @@ fn settings<'s>(
 /// take long.
 pub fn begin_snapshot(snapshot: Option<&str>) -> String {
     let import = snapshot.map(|name| format!("set transaction snapshot {}; ", literal(name)));
-    let plain = [("search_path", "pg_catalog"), ("jit", "off"), ("statement_timeout", "0")];
+    // What is noted counts for a slot alone, which a standby does not have.
+    let plain = [
+        ("search_path", "pg_catalog"),
+        ("jit", "off"),
+        ("statement_timeout", "0"),
+        ("synchronous_commit", "local"),
+    ];
     let settings = settings(plain.iter().chain(&VALUE_FORMS), Lasting::Transaction);
     let settings: Vec<String> = settings.collect();
     format!(
