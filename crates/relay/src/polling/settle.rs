@@ -74,8 +74,8 @@ impl Poller {
         }
         if settled.written == Written::NotOurs {
             // Who has the keys now delivers these rows. To read on would produce them again and
-            // again, until the leases are renewed. Or another table has the name: so it is described
-            // before it is read.
+            // again, until the leases are renewed. Or another table has the name: so it is
+            // described before it is read.
             table.fetch_at = at;
             table.description = Description::Unknown(at);
             self.lease.refuted(batch.table.0, batch.asked.as_of, at);
