@@ -16,8 +16,7 @@ pub(super) struct Command {
 
 impl Command {
     pub(super) fn start(fixture: &Fixture, to: &str) -> Self {
-        let mut line = line(fixture, to);
-        line.push("--yes".to_owned());
+        let line = line(fixture, to);
         let line: Vec<&str> = line.iter().map(String::as_str).collect();
         let mut child = fixture.router.start_command(&line).unwrap();
         let said = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -195,8 +195,7 @@ impl Stage {
 
 /// The command dies there, and nowhere else.
 async fn killed(fixture: &mut Fixture, to: &str, (place, times): Kill) {
-    let mut line = line(fixture, to);
-    line.push("--yes".to_owned());
+    let line = line(fixture, to);
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     let armed = format!("switch-{place}:{times}");
     fixture.router.set_env(VARIABLE, Some(&armed));

@@ -61,7 +61,7 @@ fn configure(fixture: &mut Fixture, config: &RouterConfig) {
 
 fn line(fixture: &Fixture, to: &str) -> Vec<String> {
     let url = fixture.postgres.url(SUPERUSER, DATABASE);
-    ["switch", to, "--admin-url", &url].map(str::to_owned).into()
+    ["switch", to, "--yes", "--admin-url", &url].map(str::to_owned).into()
 }
 
 async fn switch(fixture: &Fixture, to: &str, flag: &str) -> (Option<i32>, String) {
@@ -86,8 +86,7 @@ async fn switched(fixture: &Fixture, to: &str) -> String {
 /// Starts the command, and kills it when it says this of what it does; first it says what it will
 /// do, in numbered lines.
 async fn killed_when(fixture: &Fixture, to: &str, what: &str) {
-    let mut line = line(fixture, to);
-    line.push("--yes".to_owned());
+    let line = line(fixture, to);
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     let mut run = fixture.router.start_command(&line).unwrap();
     let mut said = BufReader::new(run.stdout.take().unwrap()).lines();

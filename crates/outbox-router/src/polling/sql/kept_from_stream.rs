@@ -67,14 +67,7 @@ pub(crate) async fn switches_under_way(
         format!("to_regclass({})::oid", quote_literal(&quote_table(&outbox.name)))
     };
     let named: Vec<String> = outboxes.tables.iter().map(named).collect();
-    let published = format!(
-        "select p.oid from pg_publication_tables t \
-         join pg_namespace m on m.nspname = t.schemaname \
-         join pg_class p on p.relnamespace = m.oid and p.relname = t.tablename \
-         where t.pubname::text = {}",
-        quote_literal(publication)
-    );
-    let oids = if named.is_empty() { published } else { named.join(", ") };
+    let oids = if named.is_empty() { published(publication) } else { named.join(", ") };
     let mut under_way = Vec::new();
     for mut row in sql.rows(what, &switches(&is_among("h.relation", &oids))).await? {
         let table = TableName { schema: row.text()?, name: row.text()? };
@@ -92,9 +85,20 @@ fn polled(pipeline: &str, table: &TableName, workers: u64) -> Failure {
     Failure::of(Case::StillPolled, what).naming(Name::Table, table)
 }
 
+/// The OIDs of the tables that a publication has.
+pub(super) fn published(publication: &str) -> String {
+    format!(
+        "select p.oid from pg_publication_tables t \
+         join pg_namespace m on m.nspname = t.schemaname \
+         join pg_class p on p.relnamespace = m.oid and p.relname = t.tablename \
+         where t.pubname::text = {}",
+        quote_literal(publication)
+    )
+}
+
 /// A partitioned table may be polled as a whole and streamed by its partitions, or the other way
 /// round.
-fn is_among(relation: impl fmt::Display, oids: &str) -> String {
+pub(super) fn is_among(relation: impl fmt::Display, oids: &str) -> String {
     format!(
         "({relation} in ({oids}) \
           or exists (select from pg_partition_ancestors({relation}) a where a.relid in ({oids})) \

@@ -3,7 +3,11 @@
 
 use relay::{Case, Failure, Name, TableName};
 
-use super::{literals::literal, settings::StreamNames};
+use super::{
+    kept_from_stream::{is_among, published},
+    literals::literal,
+    settings::StreamNames,
+};
 use crate::{held::are_readable, postgres::TextQuery};
 
 /// Looks for tables that the slot has rows of, and of which no switch says how far they are: one
@@ -38,8 +42,6 @@ fn streamed(slot: &str, table: &TableName) -> Failure {
     Failure::of(Case::StillStreamed, what).naming(Name::Table, table)
 }
 
-/// A partitioned table may be polled as a whole and streamed by its partitions, or the other way
-/// round.
 fn statement(stream: &StreamNames, tables: &[TableName]) -> String {
     let names: Vec<String> = tables
         .iter()
@@ -52,15 +54,9 @@ fn statement(stream: &StreamNames, tables: &[TableName]) -> String {
            and exists (select from pg_replication_slots s where s.slot_name::text = {} \
              and s.plugin = 'pgoutput' and s.database = current_database() and not s.temporary) \
            and not exists (select from outbox_router.switch h where h.relation = c.oid) \
-           and exists (select from pg_publication_tables t \
-             join pg_namespace m on m.nspname = t.schemaname \
-             join pg_class p on p.relnamespace = m.oid and p.relname = t.tablename \
-             where t.pubname::text = {} and (p.oid = c.oid \
-               or exists (select from pg_partition_ancestors(p.oid) a where a.relid = c.oid) \
-               or exists (select from pg_partition_ancestors(c.oid) a where a.relid = p.oid))) \
-         order by 1, 2",
+           and {} order by 1, 2",
         names.join(", "),
         literal(&stream.slot),
-        literal(&stream.publication)
+        is_among("c.oid", &published(&stream.publication))
     )
 }
