@@ -9,7 +9,11 @@
 
 use std::{io, net::SocketAddr, os::unix};
 
-use relay::{OutboxTable, Outboxes, Timestamp, polling::PollerSettings, witness::WitnessKey};
+use relay::{
+    OutboxTable, Outboxes, Timestamp,
+    polling::{LeaseLength, PollerSettings},
+    witness::WitnessKey,
+};
 use socket2::{Domain, Socket, Type};
 use uuid::Uuid;
 
@@ -285,11 +289,15 @@ pub fn kafka_settings(config: &Config) -> KafkaSettings {
 pub(crate) fn producer_settings(config: &Config) -> KafkaSettings {
     let give_up_after = match config.postgres.source {
         SourceKind::Stream => None,
-        // A worker produces in the first half of its lease: what it has produced is sent before the
-        // lease ends, or never.
-        SourceKind::Polling => Some(config.polling.lease * 2 / 5),
+        // What a worker has produced is sent before its lease ends, or never.
+        SourceKind::Polling => Some(lease_length(config).message_timeout()),
     };
     KafkaSettings { give_up_after, ..kafka_settings(config) }
+}
+
+/// How long a worker's lease lasts.
+pub(crate) const fn lease_length(config: &Config) -> LeaseLength {
+    LeaseLength::new(config.polling.lease)
 }
 
 /// The core of the polling source.
@@ -298,7 +306,7 @@ pub(crate) fn poller_settings(config: &Config) -> PollerSettings {
         outboxes: config.outboxes(),
         batch: config.polling.batch,
         interval: config.polling.interval,
-        lease: config.polling.lease,
+        lease: lease_length(config),
         retry: config.retry,
         on_error: config.on_error,
         hold_keys: config.dead_letters.hold_key,

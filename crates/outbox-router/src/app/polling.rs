@@ -93,13 +93,18 @@ impl App {
         (reports, shutdown, tap): (watch::Sender<WorkerReport>, watch::Receiver<Running>, Tap),
     ) -> WorkerParts<Endpoint> {
         let config = &self.prepared.config;
-        let (worker, lease) = (process_id(), config.polling.lease);
+        let (worker, lease) = (process_id(), prepare::lease_length(config));
         let tables = config.polled_tables();
         let names: Vec<TableName> = tables.iter().map(|table| table.outbox.name.clone()).collect();
         let settings = self.sql_settings(worker);
-        let leases =
-            LeaseTable::new(self.endpoint(), names.clone(), worker, config.name.clone(), lease)
-                .unless_streamed(settings.stream.clone());
+        let leases = LeaseTable::new(
+            self.endpoint(),
+            names.clone(),
+            worker,
+            config.name.clone(),
+            lease.whole(),
+        )
+        .unless_streamed(settings.stream.clone());
         let listener = config.polling.notify.then(|| Listener::new(self.endpoint(), names));
         WorkerParts {
             poller,

@@ -7,7 +7,8 @@ use pgoutput::{Insert, TupleData};
 use relay::{
     ColumnName, HoldKeys, Moment, Now, Outboxes, PgTimestamp, Role, TopicFacts, TopicTemplate,
     polling::{
-        PollAction, PollInput, Poller, PollerSettings, Produced, RetryPolicy, RowKey, ShardSet,
+        LeaseLength, PollAction, PollInput, Poller, PollerSettings, Produced, RetryPolicy, RowKey,
+        ShardSet,
     },
     testing::{MemorySink, ProducedRecord},
 };
@@ -252,7 +253,7 @@ async fn deliver(fixture: &Fixture, worker: &mut Worker, polling: &Polling) -> V
         outboxes: Outboxes { tables: vec![polling.config.outbox.clone()] },
         batch: 100,
         interval: Duration::from_secs(1),
-        lease: polling.settings.lease,
+        lease: LeaseLength::new(polling.settings.lease),
         retry: RetryPolicy { max_attempts: 1, ..RetryPolicy::default() },
         on_error: polling.settings.on_error,
         hold_keys: HoldKeys::Yes,

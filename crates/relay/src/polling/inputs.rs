@@ -7,6 +7,7 @@ use pgoutput::Message;
 use super::{
     Poller, Work,
     batch::{Asked, Batch, KeyStops},
+    lease_length::LeaseLength,
     protocol::{Described, FetchRequest, Fetched, Leases, More, PollInput, Settled, TableIndex},
     shards::ShardSet,
     table::Description,
@@ -77,7 +78,7 @@ impl Poller {
         self.lease.answer(leases);
         self.server = None;
         // A worker locks rows in the first half of a lease only, for as long as a lease lasts.
-        let unlocked_at = at + self.settings.lease / 2;
+        let unlocked_at = at + self.settings.lease.producing();
         for (index, (table, before)) in self.tables.iter_mut().zip(before).enumerate() {
             if !self.lease.held(index).is_within(before) {
                 table.has_more_shards(unlocked_at, at);
@@ -286,12 +287,12 @@ impl Poller {
     }
 }
 
-fn slow_reading(table: &TableName, took: Duration, lease: Duration) -> Failure {
+fn slow_reading(table: &TableName, took: Duration, lease: LeaseLength) -> Failure {
     let what = format!(
         "{table} cannot be polled: reading its pending rows took {:.1} s, longer than half of \
          polling.lease ({} s), so none of them was sent",
         took.as_secs_f32(),
-        lease.as_secs_f32()
+        lease.whole().as_secs_f32()
     );
     Failure::of(Case::ReadingSlow, what)
         .naming(Name::Table, table)

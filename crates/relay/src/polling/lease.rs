@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::{
+    lease_length::LeaseLength,
     protocol::{LeaseRequest, Leases, RequestNumber, Share, TableLeases},
     shards::ShardSet,
 };
@@ -16,7 +17,7 @@ use crate::clock::Moment;
 /// See the module's header.
 #[derive(Debug)]
 pub(super) struct Lease {
-    length: Duration,
+    length: LeaseLength,
     /// Of each table, as far as is known. Each is shared by its own workers: others may poll one of
     /// the tables and not the next, and would never take what is given back of that one.
     tables: Vec<TableLeases>,
@@ -71,7 +72,7 @@ pub(super) enum Busy {
 }
 
 impl Lease {
-    pub(super) fn new(length: Duration, tables: usize) -> Self {
+    pub(super) fn new(length: LeaseLength, tables: usize) -> Self {
         Self {
             length,
             tables: vec![TableLeases::nothing(1); tables],
@@ -134,7 +135,7 @@ impl Lease {
         self.tables.resize(tables, TableLeases::nothing(1));
         self.granted_at_most = self.tables.iter().map(|table| table.held.len()).collect();
         self.granted_at = Some(asked_at);
-        self.ask_at = asked_at + self.length / 3;
+        self.ask_at = asked_at + self.length.renewal();
     }
 
     /// The request failed. What is held stays so until its time is over.
@@ -157,7 +158,7 @@ impl Lease {
     }
 
     fn again_after(&self) -> Duration {
-        (self.length / 10).min(Duration::from_secs(1))
+        (self.length.whole() / 10).min(Duration::from_secs(1))
     }
 
     /// Says whether this worker can read a table.
@@ -184,12 +185,12 @@ impl Lease {
 
     /// Until when records may be produced.
     pub(super) fn produces_until(&self) -> Option<Moment> {
-        self.granted_at.map(|granted| granted + self.length / 2)
+        self.granted_at.map(|granted| granted + self.length.producing())
     }
 
     /// When the lease ends, unless it is renewed.
     pub(super) fn ends_at(&self) -> Option<Moment> {
-        self.granted_at.map(|granted| granted + self.length)
+        self.granted_at.map(|granted| granted + self.length.whole())
     }
 
     /// The lease has ended: other workers may have its shards.
@@ -259,7 +260,7 @@ impl Lease {
 mod tests {
     use super::*;
 
-    const TEN: Duration = Duration::from_secs(10);
+    const TEN: LeaseLength = LeaseLength::new(Duration::from_secs(10));
 
     fn at(seconds: u64) -> Moment {
         Moment::new(Duration::from_secs(seconds))

@@ -27,6 +27,7 @@
 mod batch;
 mod inputs;
 mod lease;
+mod lease_length;
 mod pending_row;
 mod polled_row;
 mod proceed;
@@ -64,6 +65,7 @@ use crate::{
     telemetry::Latencies,
 };
 
+pub use lease_length::LeaseLength;
 pub use pending_row::{PendingRow, RowId, RowKey};
 pub use polled_row::PolledRow;
 pub use produce::Produced;

@@ -66,7 +66,7 @@ impl Poller {
     /// The moment from which on a batch is produced no more: what reading it has said of others'
     /// claims counts for as long as a lease does.
     pub(super) fn stale_at(&self, asked: Asked) -> Moment {
-        asked.at + self.settings.lease / 2
+        asked.at + self.settings.lease.producing()
     }
 
     /// Looks a topic up, unless that is under way or was refused a moment ago. The first answer is
@@ -113,12 +113,10 @@ impl Poller {
         }
     }
 
-    /// When to give up what is in flight. The producer gives each record up by itself, some time
-    /// after it was produced, and later ones of its key may leave in the moment before that is
-    /// noticed. So everything is given up a little earlier, together.
+    /// When to give up what is in flight.
     pub(super) fn purge_at(&self, batch: &Batch) -> Option<Moment> {
-        let lease = self.settings.lease;
-        batch.oldest_unacked().map(|sent_at| sent_at + lease * 7 / 20)
+        let limit = self.settings.lease.unacknowledged();
+        batch.oldest_unacked().map(|sent_at| sent_at + limit)
     }
 
     /// Counts an attempt whose records are to be given up by now, if there is one.
@@ -126,7 +124,8 @@ impl Poller {
         let Work::Producing(batch) = &self.work else { return None };
         self.purge_at(batch).filter(|due| *due <= at)?;
         let table = self.tables.get_mut(batch.table.0)?;
-        Some(table.unanswered.given_up(self.settings.lease * 7 / 20, batch.shards, at))
+        let limit = self.settings.lease.unacknowledged();
+        Some(table.unanswered.given_up(limit, batch.shards, at))
     }
 
     fn purge_if_late(&mut self, at: Moment) {
@@ -166,7 +165,7 @@ impl Poller {
 
     fn renew_lease(&mut self, at: Moment) {
         for (index, table) in self.tables.iter().enumerate() {
-            self.lease.set_readable(index, table.readable(self.settings.lease, at));
+            self.lease.set_readable(index, table.readable(self.settings.lease.whole(), at));
         }
         let busy = match self.work {
             Work::Idle | Work::Describing => Busy::No,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{
+    lease_length::LeaseLength,
     pending_row::{PendingRow, RowId, RowKey},
     retry::RetryPolicy,
     shards::{ShardSet, share_of},
@@ -26,7 +27,7 @@ pub struct PollerSettings {
     /// How long a table without pending rows is left alone.
     pub interval: Duration,
     /// For how long a shard belongs to a worker that is not heard of.
-    pub lease: Duration,
+    pub lease: LeaseLength,
     /// When a row that could not be delivered is tried again.
     pub retry: RetryPolicy,
     /// What becomes of a row that cannot be delivered.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relay::{
     ErrorPolicy, HoldKeys, OnError, OutboxTable, Outboxes,
-    polling::{Claimed, PollerSettings, RetryPolicy, WaitsKept},
+    polling::{Claimed, LeaseLength, PollerSettings, RetryPolicy, WaitsKept},
 };
 
 use super::{fault::PollingFault, shape};
@@ -14,6 +14,8 @@ use crate::{plan::Trace, random::Random};
 pub(super) const SLOTS: usize = 4;
 /// The lease of every run.
 pub const LEASE: Duration = Duration::from_secs(10);
+/// Its parts.
+pub const LEASE_LENGTH: LeaseLength = LeaseLength::new(LEASE);
 /// How long a shutdown may take.
 pub const SHUTDOWN_LIMIT: Duration = Duration::from_secs(25);
 
@@ -178,7 +180,7 @@ impl PollingPlan {
             outboxes: Outboxes { tables: tables.collect() },
             batch: self.batch,
             interval: self.interval,
-            lease: LEASE,
+            lease: LEASE_LENGTH,
             retry: RetryPolicy {
                 max_attempts: 3,
                 max_backoff: Duration::from_secs(8),

@@ -26,12 +26,15 @@ const fn cluster_id(identity: Identity) -> &'static str {
 pub(super) const START_DEADLINE: Duration = Duration::from_secs(90);
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Short sessions and elections; the reason is in the parent module's documentation.
+/// Short sessions and elections; the reason is in the parent module's documentation. Nothing is
+/// deleted for its age: records bear the times of rows, which may be months ago, and a broker would
+/// look for such half a minute after its start.
 const DEFAULTS: &[(&str, &str)] = &[
     ("controller.listener.names", "CONTROLLER"),
     ("inter.broker.listener.name", "DIRECT"),
     ("listener.security.protocol.map", "CONTROLLER:PLAINTEXT,DIRECT:PLAINTEXT,PROXIED:PLAINTEXT"),
     ("auto.create.topics.enable", "false"),
+    ("log.retention.ms", "-1"),
     ("broker.session.timeout.ms", "2000"),
     ("broker.heartbeat.interval.ms", "500"),
     ("controlled.shutdown.enable", "true"),

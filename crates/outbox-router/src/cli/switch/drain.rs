@@ -154,7 +154,7 @@ impl Switching<'_> {
         reports: watch::Sender<WorkerReport>,
         shutdown: watch::Receiver<Running>,
     ) -> Result<WorkerParts<Endpoint>, Failure> {
-        let (config, lease) = (self.config, self.config.polling.lease);
+        let (config, lease) = (self.config, prepare::lease_length(self.config));
         let settings = self.sql_settings(holder, RowScope::Switched);
         let name = format!("{} switch", config.name);
         let names = self.names.clone();
@@ -162,7 +162,7 @@ impl Switching<'_> {
             poller,
             clock,
             database: Database::new(self.endpoint()?, self.tables.clone(), settings),
-            leases: LeaseTable::new(self.endpoint()?, names, holder, name, lease),
+            leases: LeaseTable::new(self.endpoint()?, names, holder, name, lease.whole()),
             lease,
             listener: None,
             kafka: prepare::producer_settings(config),

@@ -23,7 +23,7 @@ pub(super) struct Facts {
     pub(super) version: i32,
     pub(super) role: String,
     pub(super) encoding: String,
-    /// `standby`, `partitioned`; `usage` and `delete` are privileges.
+    /// `standby`, `partitioned`, `row_security`; `usage` and `delete` are privileges.
     flags: Vec<String>,
     pub(super) columns: Vec<ColumnFacts>,
     /// Unique indexes, the primary key first.
@@ -192,6 +192,7 @@ fn statement(table: &TableName) -> String {
            'flags', array_remove(array[ \
              case when pg_is_in_recovery() then 'standby' end, \
              case when t.relkind = 'p' then 'partitioned' end, \
+             case when row_security_active(t.oid) then 'row_security' end, \
              case when has_schema_privilege(t.schema, 'usage') then 'usage' end, \
              case when has_table_privilege(t.oid, 'delete') then 'delete' end], null), \
            'indexes', coalesce((select json_agg(json_build_object('name', x.relname::text, \

@@ -276,11 +276,15 @@ fn check_select(name: &TableName, facts: &Facts) -> Result<(), Failure> {
         let grant = format!("grant usage on schema {schema} to {role}");
         return Err(forbidden(name, &facts.role, "use the schema of", &grant));
     }
-    if facts.columns.iter().all(|column| column.is("select") || column.is("generated")) {
-        return Ok(());
+    if !facts.columns.iter().all(|column| column.is("select") || column.is("generated")) {
+        let grant = format!("grant select on {} to {role}", quote_table(name));
+        return Err(forbidden(name, &facts.role, "read", &grant));
     }
-    let grant = format!("grant select on {} to {role}", quote_table(name));
-    Err(forbidden(name, &facts.role, "read", &grant))
+    if facts.is("row_security") {
+        let all = "see every row, because of row-level security, of";
+        return Err(forbidden(name, &facts.role, all, &format!("alter role {role} bypassrls")));
+    }
+    Ok(())
 }
 
 /// The primary key, or another unique index whose columns are never NULL.

@@ -17,8 +17,8 @@ use std::time::Duration;
 use relay::{
     ExitReason, Failure, Moment, TableName,
     polling::{
-        Described, FailedRow, FetchRequest, Fetched, LeaseRequest, Leases, PollAction, PollInput,
-        Poller, Produced, SettleRequest, Settled, TableIndex, Written,
+        Described, FailedRow, FetchRequest, Fetched, LeaseLength, LeaseRequest, Leases, PollAction,
+        PollInput, Poller, Produced, SettleRequest, Settled, TableIndex, Written,
     },
 };
 use tokio::{
@@ -55,8 +55,7 @@ pub(crate) struct WorkerParts<C: Connect> {
     pub(crate) clock: LeaseClock,
     pub(crate) database: Database<C>,
     pub(crate) leases: LeaseTable<C>,
-    /// For how long a lease lasts.
-    pub(crate) lease: Duration,
+    pub(crate) lease: LeaseLength,
     /// `None` where NOTIFY is not listened for.
     pub(crate) listener: Option<Listener>,
     pub(crate) kafka: KafkaSettings,
@@ -75,7 +74,7 @@ pub(crate) struct Worker<C: Connect> {
     told_at: Moment,
     database: Caller<Database<C>, Answer>,
     leases: Caller<LeaseTable<C>, Result<Leases, Failure>>,
-    lease: Duration,
+    lease: LeaseLength,
     listener: Option<Listener>,
     producer: Producer,
     reports: watch::Sender<WorkerReport>,
@@ -191,7 +190,7 @@ impl<C: Connect + Send + Sync + 'static> Worker<C> {
 
     fn ask_lease(&mut self, request: LeaseRequest) {
         // A later answer would come when the core relies on it no more.
-        let limit = self.lease / 3;
+        let limit = self.lease.renewal();
         let begun = self.leases.call(async move |mut leases| {
             let answer = match timeout(limit, leases.answer(&request)).await {
                 Ok(answer) => answer,

@@ -174,11 +174,11 @@ fn records_that_are_not_acknowledged_are_sent_again_more_and_more_rarely() {
 #[test]
 fn the_state_says_so_all_the_time_also_where_a_lease_is_long() {
     for lease in [10, 120] {
-        let lease = Duration::from_secs(lease);
+        let lease = LeaseLength::new(Duration::from_secs(lease));
         let mut world = World::new(PollerSettings { lease, ..settings() });
         world.insert(&[K]);
         world.settle();
-        world.pass(lease * 7 / 20);
+        world.pass(lease.unacknowledged());
         world.settle();
         for _ in 0..300 {
             assert_eq!(reason(&world), SILENT);

@@ -76,7 +76,7 @@ pub(super) fn settings() -> PollerSettings {
         outboxes: Outboxes { tables: vec![outbox(TableIndex(0))] },
         batch: 4,
         interval: Duration::from_secs(1),
-        lease: Duration::from_secs(10),
+        lease: LeaseLength::new(Duration::from_secs(10)),
         retry: RetryPolicy { jitter: 0, ..RetryPolicy::default() },
         on_error: ErrorPolicy::default(),
         hold_keys: HoldKeys::Yes,

@@ -9,7 +9,7 @@ use crate::{
     polling::{
         clock::Jump,
         fault::PollingFault,
-        plan::LEASE,
+        plan::{LEASE, LEASE_LENGTH},
         process::{Afterwards, Asked, Call, Mishap},
         producer::PolledProducer,
     },
@@ -216,5 +216,5 @@ pub(super) fn stopped_for(random: &mut Random) -> Duration {
     if random.one_in(2) {
         return some_time(random, LEASE * 5 / 2);
     }
-    LEASE * 7 / 20 + some_time(random, LEASE / 10)
+    LEASE_LENGTH.unacknowledged() + some_time(random, LEASE / 10)
 }

@@ -9,7 +9,7 @@ use crate::{
     invariant::Invariant,
     polling::{
         late::ReadLate,
-        plan::LEASE,
+        plan::{LEASE, LEASE_LENGTH},
         process::{Asked, Call, Statement, StatementAnswer},
         producer::PolledProducer,
     },
@@ -60,7 +60,7 @@ impl PollingWorld {
                 continue;
             };
             let oldest = process.producer.as_ref().and_then(PolledProducer::oldest);
-            if oldest.is_some_and(|since| since + LEASE * 7 / 20 <= at + TURN) {
+            if oldest.is_some_and(|since| since + LEASE_LENGTH.unacknowledged() <= at + TURN) {
                 process.frozen_until = Some(at + LEASE / 10);
             }
         }
@@ -82,7 +82,7 @@ impl PollingWorld {
     pub(super) fn was_read(&mut self, slot: usize, rows: usize, asked_at: Moment) {
         let Some(process) = &self.slots[slot].process else { return };
         let Some(table) = self.late.reading.get(&process.number).copied() else { return };
-        if rows > 0 && self.at >= asked_at + LEASE / 2 {
+        if rows > 0 && self.at >= asked_at + LEASE_LENGTH.producing() {
             let claims_lost = process.core.report(self.at).claims_lost;
             let late = ReadLate { table, at: self.at, claims_lost };
             self.late.read_late.insert(process.number, late);
@@ -98,7 +98,7 @@ impl PollingWorld {
         let number = process.number;
         self.late.reading.insert(number, request.table);
         let Some(late) = self.late.read_late.get(&number) else { return };
-        let is_soon = late.table == request.table && self.at < late.at + LEASE / 2;
+        let is_soon = late.table == request.table && self.at < late.at + LEASE_LENGTH.producing();
         // Without a lease it was this process that was stopped or cut off.
         if is_soon && process.core.report(self.at).claims_lost == late.claims_lost {
             let passed = self.at.since(late.at);
@@ -118,7 +118,8 @@ impl PollingWorld {
         let times = self.late.handed_over.entry((process, row)).or_default();
         times.push(self.at);
         let passed = self.at.since(times[0]);
-        let waits = WAITS.iter().map(|wait| LEASE * 7 / 20 + Duration::from_secs(*wait));
+        let waits =
+            WAITS.iter().map(|wait| LEASE_LENGTH.unacknowledged() + Duration::from_secs(*wait));
         let least: Duration = waits.take((times.len() - 1).saturating_sub(SLACK)).sum();
         if passed < least {
             let times = times.len();

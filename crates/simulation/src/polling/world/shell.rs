@@ -13,7 +13,7 @@ use crate::{
     invariant::Invariant,
     polling::{
         checker::Handing,
-        plan::LEASE,
+        plan::LEASE_LENGTH,
         process::{Asked, Call, Process, Statement, StatementAnswer},
         producer::PolledProducer,
         shape,
@@ -305,6 +305,6 @@ impl PollingWorld {
 
     /// When the shell waits no longer for the answer to a lease request.
     pub(super) fn lease_answer_due(process: &Process) -> Option<Moment> {
-        process.lease.as_ref().map(|asked| asked.at + LEASE / 3)
+        process.lease.as_ref().map(|asked| asked.at + LEASE_LENGTH.renewal())
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
 use relay::{
     ErrorPolicy, HoldKeys, OnError, OutboxTable, Outboxes, TableName, Timestamp,
-    polling::{Poller, PollerSettings, RetryPolicy},
+    polling::{LeaseLength, Poller, PollerSettings, RetryPolicy},
 };
 use testbed::postgres::{DATABASE, DatabaseSession, PostgresOptions, PostgresServer};
 use tokio::sync::watch;
@@ -121,7 +121,7 @@ pub(super) fn start(url: &str, settings: PollerSettings, kafka: KafkaSettings) -
     let lease = settings.lease;
     let sql = sql_settings(&settings);
     let leases =
-        LeaseTable::new(endpoint.clone(), vec![name()], sql.worker, "shop".to_owned(), lease);
+        LeaseTable::new(endpoint.clone(), vec![name()], sql.worker, "shop".to_owned(), sql.lease);
     let poller = Poller::new(settings, clock.now().at);
     let (reports, seen) = watch::channel(WorkerReport::first(poller.report(clock.now().at)));
     let (stop, shutdown) = watch::channel(Running::On);
@@ -146,7 +146,7 @@ pub(super) fn settings() -> PollerSettings {
         outboxes: Outboxes { tables: vec![table().outbox] },
         batch: 100,
         interval: Duration::from_millis(20),
-        lease: Duration::from_secs(10),
+        lease: LeaseLength::new(Duration::from_secs(10)),
         retry: RetryPolicy {
             max_attempts: 3,
             base_delay: Duration::from_millis(400),
@@ -166,7 +166,7 @@ pub(super) fn settings() -> PollerSettings {
 /// Leases that are not renewed while a test runs: what another worker has taken, a worker learns by
 /// its marks alone.
 pub(super) fn with_long_leases() -> PollerSettings {
-    PollerSettings { lease: Duration::from_secs(300), ..settings() }
+    PollerSettings { lease: LeaseLength::new(Duration::from_secs(300)), ..settings() }
 }
 
 /// A cluster that has the topic.
@@ -187,7 +187,7 @@ pub(super) fn kafka_at(bootstrap_servers: String) -> KafkaSettings {
         window_bytes: 32 << 20,
         row_bytes: 1 << 20,
         statistics: None,
-        give_up_after: Some(settings().lease * 2 / 5),
+        give_up_after: Some(settings().lease.message_timeout()),
     }
 }
 
@@ -209,7 +209,7 @@ fn sql_settings(settings: &PollerSettings) -> SqlSettings {
     SqlSettings {
         worker: Uuid::new_v4(),
         name: "shop".to_owned(),
-        lease: settings.lease,
+        lease: settings.lease.whole(),
         hold_keys: settings.hold_keys,
         keep_bytes: 32 << 20,
         on_error: settings.on_error,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relay::{
     Code, ExitReason,
-    polling::{PollState, PollerReport, PollerSettings},
+    polling::{LeaseLength, PollState, PollerReport, PollerSettings},
 };
 
 use super::{
@@ -25,7 +25,7 @@ const HELD: &str = "select count(*) from outbox_router.lease where holder is not
 
 /// It is renewed twice a second and more.
 fn with_short_lease() -> PollerSettings {
-    PollerSettings { lease: Duration::from_millis(1_200), ..settings() }
+    PollerSettings { lease: LeaseLength::new(Duration::from_millis(1_200)), ..settings() }
 }
 
 /// Waits until the leases were renewed so often that no attempt to make a producer can have been
