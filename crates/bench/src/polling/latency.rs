@@ -134,17 +134,17 @@ async fn delivered(
         Source::Stream => source.before_rows(&table).await?,
     }
     source.start(&mut router).await?;
-    let pid = Some(router.process()?.pid());
+    let pid = [router.process()?.pid()];
     let timetable = Timetable::lasting(RATE, WARM_UP + TIME);
     let consuming = consume(&topics, &timetable, None).await?;
-    let before = Used::now(&table.server, pid).await?;
+    let before = Used::now(&table.server, &pid).await?;
     let (url, rows, planned) = (table.url(), table.name(), timetable.clone());
     let writing = spawn_blocking(move || write(&url, &rows, &planned));
     let (written, seen) = tokio::try_join!(writing, consuming)?;
     let seen = seen.with_context(|| format!("log:\n{}", router.log()))?;
     let WriteResult { took, lateness, .. } = written?;
     source.wait_done(&table).await?;
-    let after = Used::now(&table.server, pid).await?;
+    let after = Used::now(&table.server, &pid).await?;
     let cost = before.per_row(after, timetable.events);
     let idle_percent = Some(idle(&table).await?);
     source.stop(&table, &mut router).await?;
@@ -157,17 +157,17 @@ async fn delivered(
 async fn written_alone(args: &Args) -> anyhow::Result<Figures> {
     let table = PolledTable::create(args).await?;
     let timetable = Timetable::lasting(RATE, WARM_UP + TIME);
-    let before = Used::now(&table.server, None).await?;
+    let before = Used::now(&table.server, &[]).await?;
     let (url, rows, planned) = (table.url(), table.name(), timetable.clone());
     spawn_blocking(move || write(&url, &rows, &planned)).await??;
-    let cost = before.per_row(Used::now(&table.server, None).await?, timetable.events);
+    let cost = before.per_row(Used::now(&table.server, &[]).await?, timetable.events);
     Ok(Figures { latency: None, cost, idle_percent: Some(idle(&table).await?) })
 }
 
 /// What the server does while no row comes, in percent of a core.
 async fn idle(table: &PolledTable) -> anyhow::Result<f64> {
-    let before = Used::now(&table.server, None).await?;
+    let before = Used::now(&table.server, &[]).await?;
     sleep(IDLE).await;
-    let after = Used::now(&table.server, None).await?;
+    let after = Used::now(&table.server, &[]).await?;
     Ok(before.server_percent(after, IDLE.as_secs_f64()))
 }

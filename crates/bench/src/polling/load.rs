@@ -13,7 +13,7 @@ use crate::server::BenchServer;
 pub(super) struct Used {
     /// Seconds of CPU of the server with all of its processes.
     server: f64,
-    /// The same, of the router; 0 where there is none.
+    /// The same, of all routers.
     router: f64,
     wal: PgLsn,
 }
@@ -31,15 +31,14 @@ pub(super) struct RowCost {
 
 impl Used {
     /// What was used until now.
-    pub(super) async fn now(server: &BenchServer, router: Option<u32>) -> anyhow::Result<Self> {
+    pub(super) async fn now(server: &BenchServer, routers: &[u32]) -> anyhow::Result<Self> {
         let wal = server.postgres.current_wal_lsn().await?;
         let postmaster = server.postgres.process()?.pid();
-        let router = router.map(cpu_time).transpose().context("the router")?;
-        Ok(Self {
-            server: family_cpu_time(postmaster)?.as_secs_f64(),
-            router: router.map_or(0.0, |time| time.as_secs_f64()),
-            wal,
-        })
+        let mut router = 0.0;
+        for pid in routers {
+            router += cpu_time(*pid).context("a router")?.as_secs_f64();
+        }
+        Ok(Self { server: family_cpu_time(postmaster)?.as_secs_f64(), router, wal })
     }
 
     /// What was used from here to `end`, divided by rows.

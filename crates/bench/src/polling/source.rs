@@ -83,6 +83,14 @@ impl Source {
         }
     }
 
+    /// Drops the slot.
+    pub(super) async fn after_rows(self, table: &PolledTable) -> anyhow::Result<()> {
+        if self == Self::Stream {
+            table.server.drop_slot(SLOT).await?;
+        }
+        Ok(())
+    }
+
     /// Lets it end, and drops the slot.
     pub(super) async fn stop(
         self,
@@ -90,9 +98,6 @@ impl Source {
         router: &mut RouterProcess,
     ) -> anyhow::Result<()> {
         stop(router).await?;
-        if self == Self::Stream {
-            table.server.drop_slot(SLOT).await?;
-        }
-        Ok(())
+        self.after_rows(table).await
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The same number of rows is written before each run, and delivered by polling, by the stream of a
 //! slot that was made before them, and by the poller of the texts, in turns. The rate is measured
-//! between the moments at which 5 % and 95 % of the records are in Kafka.
+//! between the moments at which 30 % and 95 % of the records are in Kafka: several workers divide
+//! the keys when the first one has renewed its lease, after some seconds.
 
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use rdkafka::Message as _;
 use serde::Serialize;
 use serde_json::json;
 use testbed::kafka::KafkaCluster;
+use testbed::router::RouterProcess;
 use tokio::time::Instant;
 
 use super::literature;
@@ -20,7 +22,7 @@ use super::table::PolledTable;
 use crate::args::Args;
 use crate::audit::Audit;
 use crate::figures::{Spread, float};
-use crate::reader::Reader;
+use crate::reader::{Reader, stop};
 use crate::report::{Column, Report, Table, alternate_order};
 use crate::shape::Distribution;
 use crate::targets::{Limit, Target};
@@ -32,7 +34,7 @@ const EVENTS: u64 = 200_000;
 /// How long a run may take.
 const DEADLINE: Duration = Duration::from_mins(10);
 /// The part of the rows between which the rate is measured.
-const FROM: f64 = 0.05;
+const FROM: f64 = 0.3;
 const TO: f64 = 0.95;
 
 /// The figures of one run.
@@ -49,8 +51,8 @@ struct Figures {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Router(Source),
-    /// By polling a table whose rows are claimed.
-    Claiming,
+    /// So many workers that poll a table whose rows are claimed.
+    Claiming(usize),
     Literature,
 }
 
@@ -58,16 +60,19 @@ impl Way {
     fn name(self, reader: &Reader) -> String {
         match self {
             Self::Router(source) => format!("{}, {}", reader.name(), source.name()),
-            Self::Claiming => format!("{}, polling with claims", reader.name()),
+            Self::Claiming(1) => format!("{}, polling with claims", reader.name()),
+            Self::Claiming(workers) => {
+                format!("{}, polling with claims, {workers} workers", reader.name())
+            }
             Self::Literature => "batches of 100, one UPDATE per row".to_owned(),
         }
     }
 
-    const fn slug(self) -> &'static str {
+    fn slug(self) -> String {
         match self {
-            Self::Router(source) => source.name(),
-            Self::Claiming => "claiming",
-            Self::Literature => "literature",
+            Self::Router(source) => source.name().to_owned(),
+            Self::Claiming(workers) => format!("claiming-{workers}"),
+            Self::Literature => "literature".to_owned(),
         }
     }
 }
@@ -98,14 +103,14 @@ pub(super) async fn measure(
         table.set_up(&Source::Polling.router(table, reader, &topics)?, &[]).await?;
     }
     let [polling, stream] = [Source::Polling, Source::Stream].map(Way::Router);
-    let ways = [polling, stream, Way::Claiming, Way::Literature];
+    let ways = [polling, stream, Way::Claiming(1), Way::Claiming(2), Way::Literature];
     let mut rows = ways.map(|way| Row { way, name: way.name(reader), runs: Vec::new() });
     for turn in 0..=args.runs {
         for row in alternate_order(turn, &mut rows) {
             let name = format!("polling-{turn}-{}", row.way.slug());
             let topics =
                 RunTopics::create(&kafka.bootstrap(), &name, Distribution::default()).await?;
-            let table = if row.way == Way::Claiming { &claimed } else { &table };
+            let table = if let Way::Claiming(_) = row.way { &claimed } else { &table };
             let outcome = run(row.way, reader, table, &topics, events).await?;
             topics.delete().await?;
             let what = format!("polling run {turn} of {}", row.name);
@@ -162,37 +167,47 @@ async fn run(
 ) -> anyhow::Result<Result<Figures, String>> {
     let server = &table.server;
     let source = match way {
-        Way::Router(source) => Some(source),
-        Way::Claiming => Some(Source::Polling),
+        Way::Router(source) => Some((source, 1)),
+        Way::Claiming(workers) => Some((Source::Polling, workers)),
         Way::Literature => None,
     };
     let (rate, cost) = match source {
-        Some(source) => {
+        Some((source, workers)) => {
             source.before_rows(table).await?;
             table.fill(events).await?;
-            let mut router = source.router(table, reader, topics)?;
-            let before = Used::now(server, None).await?;
-            router.start_again()?;
-            let pid = router.process()?.pid();
-            let rate = rate(topics, events).await.with_context(|| router.log())?;
+            let mut routers = Vec::with_capacity(workers);
+            for _ in 0..workers {
+                routers.push(source.router(table, reader, topics)?);
+            }
+            let before = Used::now(server, &[]).await?;
+            let mut pids = Vec::with_capacity(workers);
+            for router in &mut routers {
+                router.start_again()?;
+                pids.push(router.process()?.pid());
+            }
+            let logs = || routers.iter().map(RouterProcess::log).collect::<String>();
+            let rate = rate(topics, events).await.with_context(logs)?;
             source.wait_done(table).await?;
-            let cost = before.per_row(Used::now(server, Some(pid)).await?, events);
-            source.stop(table, &mut router).await?;
+            let cost = before.per_row(Used::now(server, &pids).await?, events);
+            for router in &mut routers {
+                stop(router).await?;
+            }
+            source.after_rows(table).await?;
             (rate, cost)
         }
         None => {
             table.fill(events).await?;
-            let before = Used::now(server, None).await?;
+            let before = Used::now(server, &[]).await?;
             let (url, name) = (table.url(), table.name());
             let polling = literature::poll(&url, &name, topics);
             let (rate, ()) = tokio::try_join!(rate(topics, events), polling)?;
             // It runs in this process, beside the bench.
-            (rate, before.per_row(Used::now(server, None).await?, events))
+            (rate, before.per_row(Used::now(server, &[]).await?, events))
         }
     };
-    let before = Used::now(server, None).await?;
+    let before = Used::now(server, &[]).await?;
     table.vacuum().await?;
-    let vacuum_cpu_us = before.per_row(Used::now(server, None).await?, events).server;
+    let vacuum_cpu_us = before.per_row(Used::now(server, &[]).await?, events).server;
     let audit = audit(topics, events).await?;
     Ok(audit.map(|()| Figures { events_per_second: rate, cost, vacuum_cpu_us }))
 }

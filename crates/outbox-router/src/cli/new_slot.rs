@@ -11,7 +11,7 @@ use super::{
     connect::{Access, denied, with_connection},
     republication::BEGIN,
     sql,
-    transaction_waits::TransactionWaits,
+    transaction_waits::{TransactionWaits, Waited},
 };
 use crate::{
     postgres::{Failover, quote_literal},
@@ -83,7 +83,7 @@ pub(super) async fn create(
                 () = sleep(Duration::from_secs(1)) => {}
             }
             // Also at the end: a wait of a second is over before anybody has looked.
-            waits.report(watcher, pid, out).await?;
+            waits.report(watcher, Waited::By(pid), out).await?;
             if Instant::now() >= until {
                 // Its own timeouts do not end the wait, and neither does a closed connection.
                 watcher.query_one("select pg_terminate_backend($1)", &[&pid]).await?;

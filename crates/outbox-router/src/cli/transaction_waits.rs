@@ -16,19 +16,42 @@ pub(super) struct TransactionWaits {
     remedies: BTreeSet<String>,
 }
 
-/// Transactions that have been open for more than a second, those that the creating backend waits
-/// for at this moment, and prepared transactions.
-const BLOCKERS: &str = "\
-    select a.pid, nullif(a.application_name, ''), a.datname::text, \
-      extract(epoch from clock_timestamp() - a.xact_start)::int8, \
-      extract(epoch from clock_timestamp() - a.query_start)::int8, null::text \
-    from pg_stat_activity a \
-    where a.pid <> $1 and (a.pid = any (pg_blocking_pids($1)) \
-      or (a.backend_xid is not null and a.xact_start < clock_timestamp() - interval '1 second')) \
-    union all \
-    select null, null, p.database::text, extract(epoch from clock_timestamp() - p.prepared)::int8, \
-      null, p.gid from pg_prepared_xacts p \
-    order by 4 desc nulls last";
+/// For which transactions something waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Waited<'w> {
+    /// Those that this backend waits for at this moment, those that have been open for more than a
+    /// second, and prepared ones.
+    By(i32),
+    /// Those with these numbers.
+    These(&'w [String]),
+}
+
+const BY: [&str; 2] = [
+    "a.pid <> $1 and (a.pid = any (pg_blocking_pids($1)) or (a.backend_xid is not null \
+       and a.xact_start < clock_timestamp() - interval '1 second'))",
+    "true",
+];
+
+const THESE: [&str; 2] = [
+    "a.backend_xid = any (select x::xid8::xid from unnest($1::text[]) x)",
+    "p.transaction = any (select x::xid8::xid from unnest($1::text[]) x)",
+];
+
+/// Sessions and prepared transactions for which such a condition is true.
+fn blockers([session, prepared]: [&str; 2]) -> String {
+    format!(
+        "select a.pid, nullif(a.application_name, ''), a.datname::text, \
+           extract(epoch from clock_timestamp() - a.xact_start)::int8, \
+           extract(epoch from clock_timestamp() - a.query_start)::int8, null::text, \
+           a.wait_event is not distinct from 'SyncRep' \
+         from pg_stat_activity a where {session} \
+         union all \
+         select null, null, p.database::text, \
+           extract(epoch from clock_timestamp() - p.prepared)::int8, null, p.gid, false \
+         from pg_prepared_xacts p where {prepared} \
+         order by 4 desc nulls last"
+    )
+}
 
 impl TransactionWaits {
     /// Of `what`, such as "the slot".
@@ -36,17 +59,21 @@ impl TransactionWaits {
         Self { what: what.into(), remedies: BTreeSet::new() }
     }
 
-    /// Reports the transactions that the backend `pid` waits for, each once.
+    /// Reports these transactions, each once.
     ///
     /// # Errors
     /// They cannot be read, or the report cannot be written.
     pub(super) async fn report(
         &mut self,
         watcher: &Client,
-        pid: i32,
+        waited: Waited<'_>,
         out: &mut (dyn io::Write + Send),
     ) -> Result<(), TaskError> {
-        for row in watcher.query(BLOCKERS, &[&pid]).await? {
+        let found = match &waited {
+            Waited::By(pid) => watcher.query(&blockers(BY), &[pid]).await?,
+            Waited::These(numbers) => watcher.query(&blockers(THESE), &[numbers]).await?,
+        };
+        for row in found {
             let (who, remedy) = blocker(&row)?;
             if !self.remedies.contains(&remedy) {
                 if self.remedies.is_empty() {
@@ -97,8 +124,10 @@ fn blocker(row: &Row) -> Result<(String, String), tokio_postgres::Error> {
     let application: Option<String> = row.try_get(1)?;
     let application = application.unwrap_or_else(|| "no application name".to_owned());
     let query = age(row.try_get(4)?);
+    let does = if row.try_get(6)? { ", commits, and waits for a synchronous standby" } else { "" };
     let who = format!(
-        "pid {pid}, {application}, database {database}, open for {open}, last statement {query} ago"
+        "pid {pid}, {application}, database {database}, open for {open}, last statement {query} \
+         ago{does}"
     );
     Ok((who, format!("select pg_terminate_backend({pid})")))
 }

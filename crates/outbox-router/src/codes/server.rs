@@ -292,10 +292,11 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             ),
             case_remedy(
                 Case::SwitchWithoutSlot,
-                "switch polling finds no slot",
+                "switch polling finds no slot, or one that is lost",
                 "nothing shows which rows the stream has delivered: look for rows that are in no \
-                 topic by `outbox-router where`, mark the others by SQL, then `outbox-router \
-                 teardown --apply {admin}` with this configuration, and set it up again",
+                 topic by `outbox-router where`, mark the others by SQL, drop the slot if it is lost \
+                 (`select pg_drop_replication_slot('{slot}')`), then `outbox-router teardown --apply \
+                 {admin}` with this configuration, and set it up again",
             ),
         ],
     },
@@ -351,6 +352,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "a slot cannot be created because transactions do not end",
                 "end them ({end_transactions}) and type the same command again, or let it wait longer \
                  with --wait 10m",
+            ),
+            case_remedy(
+                Case::StandbyAway,
+                "commits wait for a synchronous standby",
+                "bring the standby back, or take it out of synchronous_standby_names and reload the \
+                 configuration (`select pg_reload_conf()`), then type the same command again; a \
+                 session that waits for it and is ended leaves its rows on this server alone",
             ),
             case_remedy(
                 Case::VersionTooOld,

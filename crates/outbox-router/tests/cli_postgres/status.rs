@@ -4,7 +4,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use outbox_router::cli::Exit;
+use outbox_router::cli::{Audience, Exit};
 use relay::{
     Code, Failure, Lsn,
     source::{Gap, Interval, Mark},
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::{
     kafka::{self, StateCluster},
-    server::{CommandOutput, Server, run_command_at},
+    server::{CommandOutput, Server, run_command_at, run_line},
 };
 
 /// An address at which nobody listens.
@@ -308,6 +308,27 @@ async fn a_missing_slot_and_a_missing_server_are_findings() {
         "{}",
         status.out
     );
+}
+
+/// `to_regclass` is refused to it.
+#[tokio::test]
+async fn a_switch_is_seen_by_a_role_that_may_not_use_the_schema_of_the_table() {
+    let server = set_up("").await;
+    server.sql(
+        "create schema shop; alter table outbox set schema shop; create role limited login; \
+         create schema if not exists outbox_router; \
+         create table outbox_router.switch (relation oid primary key, state text not null); \
+         insert into outbox_router.switch values ('shop.outbox'::regclass, 'closing'); \
+         grant usage on schema outbox_router to limited; \
+         grant select on all tables in schema outbox_router to limited",
+    );
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "[[outbox]]\ntable = \"shop.outbox\"\n").expect("written");
+    let named = file.path().to_str().expect("UTF-8");
+    let url = format!("postgres.url={}", server.url("limited"));
+    let line = ["status", "--config", named, "--set", &url, "--set", &no_router()];
+    let status = run_line(Audience::Machine, &line.map(str::to_owned), "").await;
+    assert!(status.out.contains("P043: table shop.outbox is being handed"), "{status:?}");
 }
 
 #[tokio::test]

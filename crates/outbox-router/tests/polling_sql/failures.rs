@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::fixture::{Fixture, TABLE, Worker, default_table, name, nothing, polling};
 
 const MARK: &str = ", published_at timestamptz";
+const CLAIMED: &str = ", published_at timestamptz, locked_by text, locked_until timestamptz";
 
 async fn refused(fixture: &Fixture, polling: crate::fixture::Polling) -> Failure {
     let mut worker = Worker::new(fixture.connector(), polling);
@@ -141,6 +142,24 @@ async fn rows_of_a_table_that_took_the_name_are_not_marked_by_what_was_read_befo
     worker.database.describe(TABLE).await.unwrap();
     let rows = worker.fetch(1).await.rows;
     assert_eq!(worker.publish(&rows).await, 1);
+}
+
+/// Its shards may be another worker's.
+#[tokio::test]
+async fn nothing_is_read_of_a_table_that_took_the_name_before_it_is_described() {
+    for columns in [MARK, CLAIMED] {
+        let fixture = Fixture::new(&default_table(columns)).await;
+        fixture.run("insert into outbox (aggregate_id) values ('former')").await;
+        let mut worker = fixture.worker(polling()).await;
+        assert_eq!(worker.fetch(1).await.rows.len(), 1);
+        let remade = format!("alter table outbox rename to former; {}", default_table(columns));
+        fixture.run(&remade).await;
+        fixture.grant(Deletes::No).await;
+        fixture.run("insert into outbox (aggregate_id) values ('latter')").await;
+        assert_eq!(worker.fetch(1).await.rows, []);
+        worker.database.describe(TABLE).await.unwrap();
+        assert_eq!(worker.fetch(1).await.rows.len(), 1);
+    }
 }
 
 #[tokio::test]

@@ -255,6 +255,22 @@ async fn a_table_that_a_slot_streams_is_taken_when_a_switch_has_dropped_it() {
     assert!(database.shares(&name()).await.unwrap().handed.is_none());
 }
 
+/// Nobody has held the table meanwhile, so the stream was not refused.
+#[tokio::test]
+async fn a_worker_whose_lease_has_ended_looks_for_a_stream_before_it_goes_on() {
+    let fixture = fixture().await;
+    let mut worker = fixture.leases(Uuid::new_v4(), Duration::from_millis(300));
+    assert_eq!(held(&worker.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
+    fixture.run("create publication shop for table outbox").await;
+    fixture.run("select pg_create_logical_replication_slot('shop', 'pgoutput')").await;
+    let has_ended = "select bool_and(expires_at < clock_timestamp()) from outbox_router.lease";
+    while fixture.value(has_ended).await != "t" {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let failure = worker.answer(&hold(vec![64])).await.unwrap_err();
+    assert_eq!(failure.case, Some(Case::StillStreamed), "{failure}");
+}
+
 /// A server with a second table, and a worker of both.
 async fn two_tables() -> (Fixture, LeaseTable<Connector>) {
     let fixture = fixture().await;

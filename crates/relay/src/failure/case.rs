@@ -82,6 +82,8 @@ cases! {
     LockTimeout = "lock_timeout" of ServerError,
     /// Creating the slot waits for transactions that do not end.
     SlotWaits = "slot_waits" of ServerError,
+    /// Commits wait for a synchronous standby.
+    StandbyAway = "standby_away" of ServerError,
     /// The server has a hint of its own.
     ServerHint = "server_hint" of ServerError,
     /// The router's own process did not run for a while.

@@ -10,7 +10,7 @@ use super::{
     lease_length::LeaseLength,
     protocol::{Described, FetchRequest, Fetched, Leases, More, PollInput, Settled, TableIndex},
     shards::ShardSet,
-    table::Description,
+    table::{Description, Known},
 };
 use crate::{
     clock::{Moment, Now},
@@ -80,6 +80,7 @@ impl Poller {
         // A worker locks rows in the first half of a lease only, for as long as a lease lasts.
         let unlocked_at = at + self.settings.lease.producing();
         for (index, (table, before)) in self.tables.iter_mut().zip(before).enumerate() {
+            table.is_now(self.lease.relation(index), at);
             if !self.lease.held(index).is_within(before) {
                 table.has_more_shards(unlocked_at, at);
             }
@@ -92,10 +93,12 @@ impl Poller {
         }
         let Self { rows, settings, .. } = self;
         let taken = answer.and_then(|described| {
+            let mut described_is = None;
             for message in &described.messages {
                 match Message::parse(message).as_ref()? {
                     Message::Relation(relation) => {
                         rows.describe(&settings.outboxes, relation, message);
+                        described_is = Some(relation.id);
                     }
                     Message::Type(named) => rows.name_type(named, message),
                     Message::Begin(_)
@@ -107,25 +110,25 @@ impl Poller {
                     | Message::Truncate(_)
                     | Message::Logical(_)
                     | Message::StreamAbort(_) => {
-                        let what = "a message that describes no row";
-                        return Err(Failure::new(Code::Protocol, what));
+                        return Err(no_row());
                     }
                 }
             }
-            Ok(described.waits)
+            let relation = described_is.ok_or_else(no_row)?;
+            Ok(Known { relation, waits: described.waits, since: at })
         });
         if let Some(table) = self.tables.get_mut(index.0) {
             table.was_described(taken.as_ref().err(), at);
         }
         match taken {
-            Ok(waits) => {
+            Ok(known) => {
                 if let Some(table) = self.tables.get_mut(index.0) {
                     if let Description::Unknown(_) = table.description {
                         table.fetch_at = at;
                         // That it is read in time is shown by the next reading alone.
                         table.failure.take_if(|failure| !is_slow_reading(failure));
                     }
-                    table.description = Description::Known(waits, at);
+                    table.description = Description::Known(known);
                 }
                 self.server = None;
             }
@@ -285,6 +288,10 @@ impl Poller {
             HoldKeys::No => KeyStops::No,
         }
     }
+}
+
+fn no_row() -> Failure {
+    Failure::new(Code::Protocol, "a message that describes no row")
 }
 
 fn slow_reading(table: &TableName, took: Duration, lease: LeaseLength) -> Failure {

@@ -12,7 +12,7 @@ use super::{
     protocol::{LeaseRequest, Leases, RequestNumber, Share, TableLeases},
     shards::ShardSet,
 };
-use crate::clock::Moment;
+use crate::{clock::Moment, source::Oid};
 
 /// See the module's header.
 #[derive(Debug)]
@@ -23,9 +23,7 @@ pub(super) struct Lease {
     tables: Vec<TableLeases>,
     /// Whether this worker can read each of them.
     readable: Vec<Readable>,
-    /// The most shards of each table that the server may have for this worker. It is more than what
-    /// is held here where an answer was lost, or where the lease has ended here and not there.
-    granted_at_most: Vec<u32>,
+    granted: Vec<Granted>,
     /// When the request was made that granted what is held; `None` while nothing is.
     granted_at: Option<Moment>,
     /// When the request under way was made.
@@ -40,6 +38,24 @@ pub(super) struct Lease {
     answered: Answered,
     /// Whether the server may know of this worker.
     known: Known,
+}
+
+/// How many shards of a table the server may have for this worker: a request may have been carried
+/// out although no answer has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Granted {
+    /// Less than what is held here while some are given back: others may have these.
+    least: u32,
+    /// More than what is held here where an answer was lost, or where the lease has ended here and
+    /// not there.
+    most: u32,
+}
+
+impl Granted {
+    /// What an answer says.
+    const fn exactly(shards: u32) -> Self {
+        Self { least: shards, most: shards }
+    }
 }
 
 /// Whether a request was made since everything was given back. Its answer may have been lost, so
@@ -77,7 +93,7 @@ impl Lease {
             length,
             tables: vec![TableLeases::nothing(1); tables],
             readable: vec![Readable::Yes; tables],
-            granted_at_most: vec![0; tables],
+            granted: vec![Granted::exactly(0); tables],
             granted_at: None,
             asked_at: None,
             ask_at: Moment::default(),
@@ -103,14 +119,14 @@ impl Lease {
     /// How many shards of a table are asked for.
     fn ask_for(&mut self, table: usize, busy: Busy) -> u32 {
         let due = self.due(table);
-        let Some(granted_at_most) = self.granted_at_most.get_mut(table) else { return due };
+        let Some(granted) = self.granted.get_mut(table) else { return due };
         let wanted = match busy {
             // What is given back may belong to another worker at once, so nothing of it may be in
             // flight, and no mark of it be under way.
-            Busy::Yes => due.max(*granted_at_most),
+            Busy::Yes => due.max(granted.most),
             Busy::No => due,
         };
-        *granted_at_most = wanted.max(*granted_at_most);
+        *granted = Granted { least: wanted.min(granted.least), most: wanted.max(granted.most) };
         wanted
     }
 
@@ -133,7 +149,8 @@ impl Lease {
         let tables = self.tables.len();
         self.tables = leases.tables;
         self.tables.resize(tables, TableLeases::nothing(1));
-        self.granted_at_most = self.tables.iter().map(|table| table.held.len()).collect();
+        let held = self.tables.iter().map(|table| table.held.len());
+        self.granted = held.map(Granted::exactly).collect();
         self.granted_at = Some(asked_at);
         self.ask_at = asked_at + self.length.renewal();
     }
@@ -170,8 +187,9 @@ impl Lease {
 
     /// The shards of a table that may be read and produced now.
     pub(super) fn usable(&self, table: usize, at: Moment) -> ShardSet {
-        // Of a table of which more is held than a share, part is about to be given back.
-        if self.may_produce(at) && !self.is_excess_of(table) {
+        // Of a table of which more is held than a share, part is about to be given back; and what
+        // a request gives back belongs to others until an answer says that it does not.
+        if self.may_produce(at) && !self.is_excess_of(table) && !self.is_given_back_of(table) {
             self.held(table)
         } else {
             ShardSet::NONE
@@ -219,6 +237,11 @@ impl Lease {
         self.as_of
     }
 
+    /// Which table the lease is of.
+    pub(super) fn relation(&self, table: usize) -> Option<Oid> {
+        self.tables.get(table).and_then(|table| table.relation)
+    }
+
     /// What is held of a table.
     pub(super) fn held(&self, table: usize) -> ShardSet {
         self.tables.get(table).map(|table| table.held).unwrap_or_default()
@@ -251,6 +274,11 @@ impl Lease {
         self.held(table).len() > self.due(table)
     }
 
+    /// Whether the server may have less of a table for this worker than it holds.
+    fn is_given_back_of(&self, table: usize) -> bool {
+        self.granted.get(table).is_none_or(|granted| self.held(table).len() > granted.least)
+    }
+
     fn is_excess(&self) -> bool {
         (0..self.tables.len()).any(|table| self.is_excess_of(table))
     }
@@ -267,7 +295,7 @@ mod tests {
     }
 
     fn leases(held: ShardSet, workers: u32, share: Share) -> Leases {
-        of_tables(vec![TableLeases { held, workers, share }])
+        of_tables(vec![TableLeases { share, ..table(held, workers) }])
     }
 
     fn of_tables(tables: Vec<TableLeases>) -> Leases {
@@ -381,7 +409,7 @@ mod tests {
     }
 
     fn table(held: ShardSet, workers: u32) -> TableLeases {
-        TableLeases { held, workers, share: Share::Equal }
+        TableLeases { held, ..TableLeases::nothing(workers) }
     }
 
     /// The other worker has a configuration with the first table alone: nobody would take what is
@@ -417,6 +445,22 @@ mod tests {
         let nothing = TableLeases { share: Share::None, ..TableLeases::nothing(1) };
         lease.answer(of_tables(vec![nothing, nothing]));
         assert!(lease.is_withheld());
+    }
+
+    /// It could not read the table for a while, and can again before the answer comes.
+    #[test]
+    fn what_a_request_gives_back_is_not_read_before_an_answer_says_who_has_it() {
+        let mut lease = held();
+        lease.set_readable(0, Readable::No);
+        assert_eq!(lease.request(Busy::No, at(4)), Some(LeaseRequest::Hold { wanted: vec![0] }));
+        lease.set_readable(0, Readable::Yes);
+        assert_eq!(lease.usable(0, at(4)), ShardSet::NONE, "others may have them");
+        lease.failed(at(4));
+        assert_eq!(lease.usable(0, at(4)), ShardSet::NONE, "it may have been carried out");
+        assert_eq!(lease.request(Busy::No, at(5)), Some(LeaseRequest::Hold { wanted: vec![64] }));
+        assert_eq!(lease.usable(0, at(5)), ShardSet::NONE);
+        lease.answer(all(1));
+        assert_eq!(lease.usable(0, at(5)), ShardSet::ALL);
     }
 
     #[test]

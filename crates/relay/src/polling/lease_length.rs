@@ -1,8 +1,8 @@
 //! How long a lease lasts, and what has to be over by which part of it.
 //!
 //! A worker produces in the first half. What it has produced just before the half is over waits
-//! for two fifths more, and the tenth that is left is for clocks that jump: then the lease ends, and
-//! another worker may have the key.
+//! for two fifths more, and the tenth that is left is for clocks that jump: then the lease ends,
+//! and another worker may have the key.
 
 use std::time::Duration;
 
@@ -37,9 +37,9 @@ impl LeaseLength {
         self.0 * 2 / 5
     }
 
-    /// How long a batch waits for its acknowledgements. The producer gives up each record by itself,
-    /// and later ones of its key may leave in the moment before that is noticed: so everything is
-    /// given up a little earlier, together.
+    /// How long a batch waits for its acknowledgements. The producer gives up each record by
+    /// itself, and later ones of its key may leave in the moment before that is noticed: so
+    /// everything is given up a little earlier, together.
     pub fn unacknowledged(self) -> Duration {
         self.0 * 7 / 20
     }

@@ -8,7 +8,7 @@ use super::{
     inputs::is_slow_reading,
     lease::Busy,
     protocol::{FetchRequest, PassedOver, PollAction, TableIndex, WaitsKept},
-    table::{Description, Table},
+    table::{Description, Known, Table},
 };
 use crate::{
     clock::Moment,
@@ -187,11 +187,13 @@ impl Poller {
             let Some(table) = self.tables.get(index.0) else { return };
             match table.description {
                 Description::Unknown(due) if due <= at => self.describe(index),
-                Description::Known(_, since) if since + DESCRIBED_FOR <= at => self.describe(index),
-                Description::Known(waits, _) if self.reading_due_at(index.0, table) <= at => {
-                    self.fetch(index, waits, at);
+                Description::Known(known) if known.since + DESCRIBED_FOR <= at => {
+                    self.describe(index);
                 }
-                Description::Known(..) | Description::Unknown(_) => {}
+                Description::Known(known) if self.reading_due_at(index.0, table) <= at => {
+                    self.fetch(index, known, at);
+                }
+                Description::Known(_) | Description::Unknown(_) => {}
             }
         }
     }
@@ -202,10 +204,11 @@ impl Poller {
         self.actions.push_back(PollAction::Describe(index));
     }
 
-    fn fetch(&mut self, index: TableIndex, kept: WaitsKept, at: Moment) {
+    fn fetch(&mut self, index: TableIndex, known: Known, at: Moment) {
         let shards = self.lease.usable(index.0, at);
+        let is_leased = self.lease.relation(index.0) == Some(known.relation);
         let Some(table) = self.tables.get_mut(index.0) else { return };
-        if shards.is_empty() {
+        if shards.is_empty() || !is_leased {
             return;
         }
         let keys = table.waits.keys(at);
@@ -219,7 +222,7 @@ impl Poller {
             table.failure = None;
         }
         let limit = if table.one_by_one > 0 { 1 } else { self.settings.batch };
-        let passed_over = match (kept, self.settings.hold_keys) {
+        let passed_over = match (known.waits, self.settings.hold_keys) {
             (WaitsKept::InMemory, HoldKeys::Yes) => PassedOver::Keys(keys),
             (WaitsKept::InMemory, HoldKeys::No) => PassedOver::Rows(table.waits.ids(at)),
             (WaitsKept::InTable, HoldKeys::Yes | HoldKeys::No) => PassedOver::NOTHING,
@@ -236,8 +239,8 @@ impl Poller {
     fn next_reading(&self, at: Moment) -> Option<Moment> {
         let due = |(index, table): (usize, &Table)| match table.description {
             Description::Unknown(due) => [due, due],
-            Description::Known(_, since) => {
-                [self.reading_due_at(index, table), since + DESCRIBED_FOR]
+            Description::Known(known) => {
+                [self.reading_due_at(index, table), known.since + DESCRIBED_FOR]
             }
         };
         self.tables.iter().enumerate().flat_map(due).filter(|moment| *moment > at).min()

@@ -15,6 +15,7 @@ use crate::{
     progress::ticket::TransactionRef,
     protocol::ExitReason,
     routing::{record::TopicId, table::Outboxes, topic::TopicName, topics::TopicFacts},
+    source::Oid,
 };
 
 /// The configuration of the core; it does not change while the process runs.
@@ -149,6 +150,8 @@ pub struct Leases {
 /// What this worker holds of one table. Others may poll this table and none of its others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableLeases {
+    /// The table: after a migration another one may bear the name. `None`: there is none.
+    pub relation: Option<Oid>,
     /// The shards.
     pub held: ShardSet,
     /// How many workers poll the table, this one included.
@@ -158,9 +161,9 @@ pub struct TableLeases {
 }
 
 impl TableLeases {
-    /// Nothing, of a table that so many workers poll.
+    /// Nothing, of a table that so many workers poll, whichever that is.
     pub const fn nothing(workers: u32) -> Self {
-        Self { held: ShardSet::NONE, workers, share: Share::Equal }
+        Self { relation: None, held: ShardSet::NONE, workers, share: Share::Equal }
     }
 
     /// The most shards that this worker should hold, of a table that it can read.

@@ -7,6 +7,7 @@ use crate::{
     clock::Moment,
     failure::{Class, Failure},
     routing::{record::TopicId, table::TableName},
+    source::Oid,
 };
 
 /// From the beginning of one reading to the next that a NOTIFY asks for. While writers commit all
@@ -46,8 +47,16 @@ pub(super) struct Table {
 pub(super) enum Description {
     /// Not yet, or not any more; when to ask.
     Unknown(Moment),
-    /// Since then.
-    Known(WaitsKept, Moment),
+    Known(Known),
+}
+
+/// What a table looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Known {
+    /// Which table that is.
+    pub(super) relation: Oid,
+    pub(super) waits: WaitsKept,
+    pub(super) since: Moment,
 }
 
 /// Whether a table may have rows that its last reading did not see.
@@ -136,6 +145,15 @@ impl Table {
         self.waits.forget(at);
     }
 
+    /// The table that bears its name is this one: another one than was described is described anew.
+    pub(super) fn is_now(&mut self, relation: Option<Oid>, at: Moment) {
+        if let (Description::Known(known), Some(relation)) = (self.description, relation)
+            && known.relation != relation
+        {
+            self.description = Description::Unknown(at);
+        }
+    }
+
     /// An attempt to describe it has failed, or not.
     pub(super) fn was_described(&mut self, failure: Option<&Failure>, at: Moment) {
         match failure.map(Failure::class) {
@@ -168,7 +186,7 @@ impl Table {
     /// Where waits are kept, once the table is described.
     pub(super) fn waits_kept(&self) -> Option<WaitsKept> {
         match self.description {
-            Description::Known(kept, _) => Some(kept),
+            Description::Known(known) => Some(known.waits),
             Description::Unknown(_) => None,
         }
     }

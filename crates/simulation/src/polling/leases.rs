@@ -4,9 +4,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use relay::{
     Moment,
-    polling::{Leases, RequestNumber, SHARDS, ShardSet, Share, TableLeases},
+    polling::{Leases, RequestNumber, SHARDS, ShardSet, TableLeases},
+    source::Oid,
 };
 
+use super::shape;
 use crate::random::Random;
 
 /// See the module's header.
@@ -88,7 +90,8 @@ impl LeaseTable {
             leases.rotate_right(first);
             let workers = u32::try_from(seen_until.len()).expect("a few");
             let held = Self::shards(leases, process);
-            answer.push(TableLeases { held, workers, share: Share::Equal });
+            let relation = Some(Oid::from_u32(shape::oid(*table)));
+            answer.push(TableLeases { relation, held, ..TableLeases::nothing(workers) });
         }
         Leases { tables: answer, request }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use relay::{
-    ErrorPolicy, HoldKeys, OnError, OutboxTable, Outboxes,
+    ErrorPolicy, HoldKeys, Moment, OnError, OutboxTable, Outboxes,
     polling::{Claimed, LeaseLength, PollerSettings, RetryPolicy, WaitsKept},
 };
 
@@ -86,6 +86,8 @@ pub struct Denied {
     pub slot: usize,
     /// The table.
     pub table: usize,
+    /// When a person grants it, if one does.
+    pub until: Option<Moment>,
 }
 
 /// Whether a person has mended every row at the end.
@@ -151,9 +153,14 @@ impl PollingPlan {
         plan
     }
 
-    /// Whether the workers of a place poll a table, and may read it.
+    /// Whether the workers of a place poll a table, and may read it all the time.
     pub(super) fn reads(&self, slot: usize, table: usize) -> bool {
-        self.tables_of(slot).contains(&table) && self.denied != Some(Denied { slot, table })
+        self.tables_of(slot).contains(&table) && self.denial(slot, table).is_none()
+    }
+
+    /// What keeps the workers of a place from reading a table, for a while or for ever.
+    pub(super) fn denial(&self, slot: usize, table: usize) -> Option<Denied> {
+        self.denied.filter(|denied| (denied.slot, denied.table) == (slot, table))
     }
 
     /// The tables that the workers of a place poll, in the order of their configuration.
@@ -201,12 +208,18 @@ impl PollingPlan {
     }
 }
 
-/// In some runs workers may not read a table. Those of the first place may read every one. By
-/// numbers of their own, too.
+/// In some runs workers may not read a table, in half of these for a while. Those of the first
+/// place may read every one. By numbers of their own, too.
 fn denied(seed: u64, tables: usize) -> Option<Denied> {
     let random = &mut Random::new(seed ^ 0xde71_ed00);
-    let is_so = random.one_in(8);
-    is_so.then(|| Denied { slot: 1 + random.index(SLOTS - 1), table: random.index(tables) })
+    if !random.one_in(8) {
+        return None;
+    }
+    let (slot, table) = (1 + random.index(SLOTS - 1), random.index(tables));
+    let lease = u64::try_from(LEASE.as_millis()).expect("a short time");
+    let until = random.one_in(2).then(|| random.below(2 * lease));
+    let until = until.map(|millis| Moment::default() + Duration::from_millis(millis));
+    Some(Denied { slot, table, until })
 }
 
 /// In some runs the server's clock jumps. By numbers of their own, too.

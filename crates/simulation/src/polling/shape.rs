@@ -101,6 +101,7 @@ pub fn shard_of(key: Option<&str>) -> u32 {
     key.unwrap_or_default().bytes().fold(0x811c_9dc5, mix) % SHARDS
 }
 
-fn oid(table: usize) -> u32 {
+/// The number of a table.
+pub fn oid(table: usize) -> u32 {
     RELATION + u32::try_from(table).expect("a few")
 }

@@ -161,6 +161,67 @@ async fn what_a_switch_has_dropped_is_no_gap() {
     switched(&fixture, "polling").await;
 }
 
+/// Makes PostgreSQL invalidate the slot.
+async fn lose_slot(session: &DatabaseSession) {
+    let limit = "alter system set max_slot_wal_keep_size = '1MB'";
+    session.batch_execute(limit).await.unwrap();
+    session.batch_execute("select pg_reload_conf()").await.unwrap();
+    eventually(SHORT_DEADLINE, "the slot to be lost", async || {
+        let more = "create table if not exists filler (t text); \
+                    insert into filler select repeat('x', 1000) from generate_series(1, 2000)";
+        session.batch_execute(more).await?;
+        for statement in ["select pg_switch_wal()", "checkpoint"] {
+            session.batch_execute(statement).await?;
+        }
+        let lost = count(session, "pg_replication_slots where wal_status = 'lost'").await;
+        Ok((lost == 1).then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
+/// Nothing shows what it has delivered. What each command says leads on, and not to the other one.
+#[tokio::test]
+async fn after_the_loss_of_the_slot_a_person_marks_the_rows_and_workers_poll_again() {
+    let (mut fixture, configurations) = begun().await;
+    stop(&mut fixture.router).await;
+    switched(&fixture, "stream").await;
+    let session = fixture.session().await.unwrap();
+    lose_slot(&session).await;
+    let (exit, said) = run(&fixture, &["teardown", "--apply", "--yes"]).await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("switch polling"), "{said}");
+    let drop = format!("select pg_drop_replication_slot('{SLOT}')");
+    let (exit, said) = switch(&fixture, "polling", "--yes").await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("is lost") && said.contains(&drop), "{said}");
+    session.batch_execute(&drop).await.unwrap();
+    let (exit, said) = run(&fixture, &["teardown", "--apply", "--yes"]).await;
+    assert_eq!(exit, Some(0), "{said}");
+    configure(&mut fixture, &configurations.polling);
+    set_up(&fixture, &[]).await.unwrap();
+    fixture.router.start_again().unwrap();
+    wait_polling(&mut fixture.router).await;
+    insert(&session, "a", "{}").await;
+    wait_none(&session, "published_at is null").await.unwrap();
+}
+
+/// Its publication has the tables, so workers do not take them: no switch tells what is delivered.
+#[tokio::test]
+async fn a_lost_slot_of_tables_that_were_always_streamed_is_no_reason_to_say_that_they_are_polled()
+{
+    let mut fixture = Fixture::builder().start().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    session.batch_execute(COLUMNS).await.unwrap();
+    stop(&mut fixture.router).await;
+    lose_slot(&session).await;
+    fixture.config.set("postgres.source", "polling").set_outbox("order_by", vec!["n"]);
+    fixture.rewrite_config().unwrap();
+    let (exit, said) = switch(&fixture, "polling", "--yes").await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("is lost") && said.contains("pg_drop_replication_slot"), "{said}");
+}
+
 /// Between the making of the slot and the last pending row that is older. Rows of the slot would
 /// pass those.
 #[tokio::test]

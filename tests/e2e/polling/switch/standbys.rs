@@ -8,7 +8,7 @@ use testbed::postgres::DatabaseSession;
 
 use super::super::{DEADLINE, insert, wait_none};
 use super::command::{Command, wait_for_row};
-use super::{begun, configure, stop, switched};
+use super::{begun, configure, stop, switch, switched};
 
 /// Nobody waits for a standby but who says so, and there is none.
 const NOBODY_ANSWERS: [&str; 3] = [
@@ -37,6 +37,22 @@ async fn begin_to_insert(
     assert!(tokio::time::timeout(Duration::from_millis(100), inserting).await.is_err());
     let waits = "pg_stat_activity where wait_event = 'SyncRep'";
     wait_for_row(observer, "the commit to wait for a standby", waits).await;
+}
+
+/// Its own commits would wait while nobody polls.
+#[tokio::test]
+async fn without_the_standby_that_commits_wait_for_a_switch_is_refused() {
+    let (fixture, _) = begun().await;
+    let session = fixture.session().await.unwrap();
+    for statement in &NOBODY_ANSWERS[1..] {
+        session.batch_execute(statement).await.unwrap();
+    }
+    let (exit, said) = switch(&fixture, "stream", "--yes").await;
+    standby_answers(&session).await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("synchronous_standby_names is 'nobody'"), "{said}");
+    let closed = "select from outbox_router.switch";
+    assert!(session.query_opt(closed, &[]).await.unwrap().is_none());
 }
 
 /// The snapshot of the slot sees the row, so that the stream does not send it.
@@ -70,6 +86,7 @@ async fn a_row_that_only_the_slots_snapshot_sees_is_sent_before_the_stream_begin
 
     command.says("pending rows: 1 are older than the slot").await;
     command.says("waiting for them").await;
+    command.says("commits, and waits for a synchronous standby").await;
     standby_answers(&observer).await;
     inserting.await;
     command.succeeds().await;

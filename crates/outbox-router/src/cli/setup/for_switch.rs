@@ -42,8 +42,8 @@ pub(in crate::cli) async fn check_stream(
     Ok(version)
 }
 
-/// Makes role and publication, and undoes it: what the server refuses is known before workers give
-/// up their keys.
+/// Makes role and publication, and undoes it: what the server refuses, or would refuse of the
+/// router's own tables, is known before workers give up their keys.
 ///
 /// # Errors
 /// The server refuses.
@@ -51,10 +51,11 @@ pub(in crate::cli) async fn rehearse_stream(
     client: &Client,
     (config, access): (&Config, Access<'_>),
     of: (&[TableName], i32),
-    router: Option<RouterRole<'_>>,
+    (router, role): (Option<RouterRole<'_>>, Option<&str>),
 ) -> Result<(), TaskError> {
     let work = async |made: &mut Vec<u8>| {
         make_role(client, access, router, made).await?;
+        refuse_unready(client, role).await?;
         mend_publication(client, config, of, made).await
     };
     Box::pin(transaction::rehearse(client, work)).await

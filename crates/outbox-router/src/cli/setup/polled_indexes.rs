@@ -10,7 +10,7 @@ use crate::{
     cli::{
         TaskError,
         connect::{Access, with_connection},
-        transaction_waits::TransactionWaits,
+        transaction_waits::{TransactionWaits, Waited},
     },
     polling::sql::{IndexTrouble, IndexWork, PolledTable, setup::Partitions},
     postgres::quote_identifier,
@@ -54,7 +54,7 @@ pub(super) async fn make_indexes(
                     tokio::select! {
                         biased;
                         done = &mut running => break done?,
-                        () = sleep(LOOK_EVERY) => waits.report(watcher, pid, out).await?,
+                        () = sleep(LOOK_EVERY) => waits.report(watcher, Waited::By(pid), out).await?,
                     }
                 }
             }

@@ -9,7 +9,7 @@ use super::TaskError;
 use crate::cli::{
     connect::{Access, failure, with_connection},
     sql,
-    transaction_waits::TransactionWaits,
+    transaction_waits::{TransactionWaits, Waited},
 };
 
 /// How often it is looked at which transactions the slot waits for, and no more often than that.
@@ -126,7 +126,7 @@ pub(super) async fn create(
                     biased;
                     made = &mut creating => break Ok((made, waits)),
                     () = tokio::time::sleep(look_every) => {
-                        waits.report(watcher, pid, out).await?;
+                        waits.report(watcher, Waited::By(pid), out).await?;
                     }
                 }
             }

@@ -56,25 +56,25 @@ pub(super) async fn read(config: &Config, access: Access<'_>) -> Result<StatusRe
         Err(TaskError::Failure(failure)) => Err(failure),
         Err(output @ TaskError::Output(_)) => return Err(output),
     };
-    let (held, switching) = match &sample {
-        Err(_) => (AllOpen::default(), Vec::new()),
-        Ok(_) => {
-            let has_router = router.is_some();
-            let read = with_connection(access, "status", async |client| {
-                let switching = switches_under_way(
-                    &mut &*client,
-                    &config.outboxes(),
-                    config.postgres.publication.as_str(),
-                )
-                .await?;
-                if has_router {
-                    let others = OpenEvents::others(client, config).await?;
-                    return Ok((AllOpen { own: None, others }, switching));
-                }
-                Ok((AllOpen::read(client, config).await?, switching))
-            });
-            Box::pin(read).await.unwrap_or_default()
-        }
-    };
+    let (mut held, mut switching) = (AllOpen::default(), Vec::new());
+    if sample.is_ok() {
+        let publication = config.postgres.publication.as_str();
+        let has_router = router.is_some();
+        // What the role may not read of one is no reason to leave out the other.
+        let read = with_connection(access, "status", async |client| {
+            let outboxes = config.outboxes();
+            let under_way = switches_under_way(&mut &*client, &outboxes, publication).await;
+            switching = under_way.unwrap_or_default();
+            let open = if has_router {
+                let others = OpenEvents::others(client, config).await;
+                others.map(|others| AllOpen { own: None, others })
+            } else {
+                AllOpen::read(client, config).await
+            };
+            held = open.unwrap_or_default();
+            Ok(())
+        });
+        Box::pin(read).await.unwrap_or_default();
+    }
     Ok(StatusReading { sample, router, other, record, switching, held })
 }

@@ -11,7 +11,10 @@ use tokio_postgres::{Client, types::ToSql};
 
 use super::{ASK_EVERY, Switching, TELL_EVERY};
 use crate::{
-    cli::{TaskError, Terminal, transaction_waits::TransactionWaits},
+    cli::{
+        TaskError, Terminal,
+        transaction_waits::{TransactionWaits, Waited},
+    },
     wording,
 };
 
@@ -36,18 +39,36 @@ impl Seen {
 
 /// Transactions that have not ended for other queries, and that the snapshot sees.
 const SEEN: &str = "\
-    select count(*) from pg_snapshot_xip(pg_current_snapshot()) x \
+    select x::text from pg_snapshot_xip(pg_current_snapshot()) x \
     where x < $1::text::xid8 or (x < $2::text::xid8 and x <> all ($3::text[]::xid8[]))";
 
 /// Transactions that have not ended, of these.
 const OPEN: &str = "\
-    select count(*) from pg_snapshot_xip(pg_current_snapshot()) x \
+    select x::text from pg_snapshot_xip(pg_current_snapshot()) x \
     where x = any ($1::text[]::xid8[])";
 
-/// The number of no process: what is waited for is no lock.
-const NOBODY: i32 = 0;
+/// Whether commits of this session would wait, and nobody would end that. Who may not see the
+/// standbys knows nothing of them.
+const NO_STANDBY: &str = "\
+    select current_setting('synchronous_standby_names') \
+    where current_setting('synchronous_standby_names') <> '' \
+      and current_setting('synchronous_commit') <> 'local' \
+      and pg_has_role('pg_read_all_stats', 'usage') \
+      and not exists (select from pg_stat_replication where sync_state in ('sync', 'quorum'))";
 
 impl Switching<'_> {
+    /// # Errors
+    /// No synchronous standby answers: this command's own commits would wait.
+    pub(super) async fn refuse_without_standby(&self) -> Result<(), TaskError> {
+        let Some(row) = self.books.query_opt(NO_STANDBY, &[]).await? else { return Ok(()) };
+        let names: String = row.try_get(0)?;
+        let what = format!(
+            "commits wait for a synchronous standby (synchronous_standby_names is '{names}'), and \
+             none is there"
+        );
+        Err(Failure::of(Case::StandbyAway, what).into())
+    }
+
     /// Waits until every query sees what this snapshot sees.
     ///
     /// # Errors
@@ -79,26 +100,29 @@ impl Switching<'_> {
         let (began, mut told) = (Instant::now(), None::<Instant>);
         let mut waits = TransactionWaits::of("the switch");
         loop {
-            let open: i64 = self.books.query_one(query, of).await?.try_get(0)?;
-            if open == 0 {
+            let open = self.books.query(query, of).await?;
+            let open: Vec<String> =
+                open.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+            if open.is_empty() {
                 return Ok(());
             }
             let what = format!(
-                "{open} transactions that write have not ended, or their commits wait for a \
-                 synchronous standby"
+                "{} transactions that write have not ended, or their commits wait for a \
+                 synchronous standby",
+                open.len()
             );
             if let Some(wait) = within
                 && began.elapsed() >= wait
             {
                 let what = format!("{what}, for {}", wording::roughly(wait));
-                return Err(Failure::of(Case::SlotWaits, what).into());
+                return Err(Failure::of(Case::StandbyAway, what).into());
             }
             if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
                 told = Some(Instant::now());
                 writeln!(terminal.out, "transactions: {what}; waiting for them")?;
                 terminal.out.flush()?;
             }
-            waits.report(self.books, NOBODY, terminal.out).await?;
+            waits.report(self.books, Waited::These(&open), terminal.out).await?;
             sleep(ASK_EVERY).await;
         }
     }

@@ -42,14 +42,14 @@ use super::{
 use crate::{
     config::{Config, SourceKind},
     polling::sql::{
-        Database, PolledTable, RowScope, SqlSettings, TableConfig, not_described, value_forms,
+        Database, PolledTable, RowScope, SqlSettings, TableConfig, not_described, switch_session,
     },
     prepare,
     republish::journal,
     shell::{Endpoint, Source},
 };
 pub use args::{Switch, ToPollingArgs, ToStreamArgs};
-use plan::{Found, Presence};
+use plan::{Found, Presence, SlotFound};
 use state::{Standing, Switched, Towards};
 
 /// The name of the command in the audit.
@@ -95,7 +95,7 @@ pub(super) async fn switch(
     let by = how.person(access.environment);
     let work = with_connection(access, COMMAND, async |books| {
         books.batch_execute(SESSION).await?;
-        books.batch_execute(&value_forms()).await?;
+        books.batch_execute(&switch_session()).await?;
         if let Err(holder) = journal::lock(books, &config.name).await? {
             writeln!(terminal.err, "error: nothing was done: {holder}")?;
             return Ok(Exit::Failure);
@@ -152,17 +152,21 @@ impl Switching<'_> {
 
     /// What there is.
     async fn found(&self) -> Result<Found<'_>, TaskError> {
-        // One that is lost shows nothing, and is never read again.
-        let query = "select from pg_replication_slots \
-                     where slot_name = $1 and wal_status is distinct from 'lost'";
-        let slot = self.books.query_opt(query, &[&self.slot()]).await?;
+        let query = "select wal_status is not distinct from 'lost' from pg_replication_slots \
+                     where slot_name = $1";
+        let is_lost = self.books.query_opt(query, &[&self.slot()]).await?;
+        let slot = match is_lost.map(|row| row.try_get(0)).transpose()? {
+            Some(true) => SlotFound::Lost,
+            Some(false) => SlotFound::There,
+            None => SlotFound::Missing,
+        };
         let witness = match Records::of(self.config, self.access)? {
             Some(records) => records.read().await?.witness,
             None => None,
         };
         Ok(Found {
             state: self.standing.state,
-            slot: Presence::of(slot.as_ref()),
+            slot,
             witness: Presence::of(witness.as_ref()),
             name: self.slot(),
         })

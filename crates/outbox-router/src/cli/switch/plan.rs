@@ -10,10 +10,18 @@ use crate::polling::sql::switch::SwitchState;
 pub(super) struct Found<'f> {
     /// How far the tables are handed over; `None`: they are polled, or a switch was never typed.
     pub(super) state: Option<SwitchState>,
-    pub(super) slot: Presence,
+    pub(super) slot: SlotFound,
     pub(super) witness: Presence,
     /// The slot's name.
     pub(super) name: &'f str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SlotFound {
+    There,
+    /// PostgreSQL has invalidated it: it shows nothing, and is never read again.
+    Lost,
+    Missing,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,9 +64,10 @@ impl Found<'_> {
     /// A slot or a witness does not belong to the switch.
     pub(super) fn to_stream(self) -> Result<Option<ToStream>, Failure> {
         match (self.state, self.slot, self.witness) {
-            (None, Presence::Missing, Presence::Missing) => Ok(Some(ToStream::Send)),
-            (None, Presence::There, _) => Err(self.of_other("it exists already")),
-            (None, Presence::Missing, Presence::There) => {
+            (None, SlotFound::Missing, Presence::Missing) => Ok(Some(ToStream::Send)),
+            (None, SlotFound::There, _) => Err(self.of_other("it exists already")),
+            (None, SlotFound::Lost, _) => Err(self.of_other("it exists already, and is lost")),
+            (None, SlotFound::Missing, Presence::There) => {
                 Err(self.of_other("the state topic has a witness of an earlier stream"))
             }
             (Some(SwitchState::Closing), _, Presence::Missing) => Ok(Some(ToStream::Send)),
@@ -66,8 +75,10 @@ impl Found<'_> {
                 "a router has streamed from it before all pending rows were sent; the workers send \
                  these rows again",
             )),
-            (Some(SwitchState::Sent), Presence::There, _) => Ok(Some(ToStream::Finish)),
-            (Some(SwitchState::Sent), Presence::Missing, _) => Err(self.without_slot()),
+            (Some(SwitchState::Sent), SlotFound::There, _) => Ok(Some(ToStream::Finish)),
+            (Some(SwitchState::Sent), SlotFound::Lost | SlotFound::Missing, _) => {
+                Err(self.back("it is gone or lost, with rows of which none was sent"))
+            }
             (Some(SwitchState::Stream), ..) => Ok(None),
             (Some(SwitchState::Marked), ..) => Err(self.back("a switch back is not complete")),
         }
@@ -80,24 +91,28 @@ impl Found<'_> {
     pub(super) fn to_polling(self, streamed: Streamed) -> Result<Option<ToPolling>, Failure> {
         match (self.state, self.slot) {
             // Until the switch is complete no router streams: what its slot had is pending.
-            (Some(SwitchState::Closing), _) | (Some(SwitchState::Sent), Presence::Missing) => {
+            (Some(SwitchState::Closing), _)
+            | (Some(SwitchState::Sent), SlotFound::Lost | SlotFound::Missing) => {
                 Ok(Some(ToPolling::GiveUp))
             }
             // A router may have taken the slot since its rows were marked.
             (
                 Some(SwitchState::Sent | SwitchState::Stream | SwitchState::Marked),
-                Presence::There,
+                SlotFound::There,
             ) => Ok(Some(ToPolling::Mark)),
-            (Some(SwitchState::Stream), Presence::Missing) => Err(self.without_slot()),
-            (Some(SwitchState::Marked), Presence::Missing) => Ok(Some(ToPolling::CleanUp)),
+            (Some(SwitchState::Stream), SlotFound::Lost | SlotFound::Missing)
+            | (None, SlotFound::Lost) => Err(self.without_slot()),
+            (Some(SwitchState::Marked), SlotFound::Lost | SlotFound::Missing) => {
+                Ok(Some(ToPolling::CleanUp))
+            }
             // Set up for the stream from the beginning, as a person or the witness says.
-            (None, Presence::There)
+            (None, SlotFound::There)
                 if streamed == Streamed::Said || self.witness == Presence::There =>
             {
                 Ok(Some(ToPolling::Mark))
             }
             // The workers of such tables mark what is delivered; a slot is none of theirs.
-            (None, Presence::There | Presence::Missing) => Ok(None),
+            (None, SlotFound::There | SlotFound::Missing) => Ok(None),
         }
     }
 
@@ -105,16 +120,18 @@ impl Found<'_> {
     pub(super) fn left_of_a_stream(&self) -> Option<String> {
         let Self { name, .. } = self;
         match (self.slot, self.witness) {
-            (Presence::There, Presence::Missing) => Some(format!(
+            (SlotFound::There, Presence::Missing) => Some(format!(
                 "there is a slot {name}, and no witness of it; if a router has delivered rows of \
                  these tables from it, type this command with --streamed"
             )),
-            (Presence::Missing, Presence::There) => Some(format!(
+            (SlotFound::Missing, Presence::There) => Some(format!(
                 "there is a witness of a stream, and its slot {name} is gone; rows that the stream \
                  has delivered are pending by their columns, and a worker sends them again unless \
                  they are marked by SQL"
             )),
-            (Presence::Missing, Presence::Missing) | (Presence::There, Presence::There) => None,
+            (SlotFound::Missing, Presence::Missing)
+            | (SlotFound::There, Presence::There)
+            | (SlotFound::Lost, _) => None,
         }
     }
 
@@ -134,8 +151,9 @@ impl Found<'_> {
 
     fn without_slot(&self) -> Failure {
         let Self { name, .. } = self;
+        let is = if self.slot == SlotFound::Lost { "lost" } else { "gone" };
         let what = format!(
-            "the tables were streamed, and the slot {name} is gone: nothing shows which rows it \
+            "the tables were streamed, and the slot {name} is {is}: nothing shows which rows it \
              has delivered"
         );
         Failure::of(Case::SwitchWithoutSlot, what).naming(Name::Slot, *name)
@@ -146,9 +164,12 @@ impl Found<'_> {
 mod tests {
     use super::*;
 
-    use Presence::{Missing, There};
+    use SlotFound::{Lost, Missing, There};
 
-    fn found(state: Option<SwitchState>, slot: Presence, witness: Presence) -> Found<'static> {
+    const NO_WITNESS: Presence = Presence::Missing;
+    const WITNESS: Presence = Presence::There;
+
+    fn found(state: Option<SwitchState>, slot: SlotFound, witness: Presence) -> Found<'static> {
         Found { state, slot, witness, name: "shop" }
     }
 
@@ -159,54 +180,59 @@ mod tests {
     #[test]
     fn a_kill_at_any_step_to_the_stream_is_gone_on_from() {
         let todo = |state, slot, witness| case(found(state, slot, witness).to_stream());
-        assert_eq!(todo(None, Missing, Missing), Ok(Some(ToStream::Send)));
+        assert_eq!(todo(None, Missing, NO_WITNESS), Ok(Some(ToStream::Send)));
         let closing = Some(SwitchState::Closing);
-        assert_eq!(todo(closing, Missing, Missing), Ok(Some(ToStream::Send)));
-        assert_eq!(todo(closing, There, Missing), Ok(Some(ToStream::Send)));
+        assert_eq!(todo(closing, Missing, NO_WITNESS), Ok(Some(ToStream::Send)));
+        assert_eq!(todo(closing, There, NO_WITNESS), Ok(Some(ToStream::Send)));
         let sent = Some(SwitchState::Sent);
-        assert_eq!(todo(sent, There, Missing), Ok(Some(ToStream::Finish)));
-        assert_eq!(todo(sent, There, There), Ok(Some(ToStream::Finish)));
-        assert_eq!(todo(Some(SwitchState::Stream), There, There), Ok(None));
+        assert_eq!(todo(sent, There, NO_WITNESS), Ok(Some(ToStream::Finish)));
+        assert_eq!(todo(sent, There, WITNESS), Ok(Some(ToStream::Finish)));
+        assert_eq!(todo(Some(SwitchState::Stream), There, WITNESS), Ok(None));
     }
 
     #[test]
     fn a_slot_that_begins_elsewhere_is_refused() {
         let todo = |state, slot, witness| case(found(state, slot, witness).to_stream());
         let other = Err(Some(Case::SwitchOfOther));
-        assert_eq!(todo(None, There, Missing), other);
-        assert_eq!(todo(None, Missing, There), other);
+        assert_eq!(todo(None, There, NO_WITNESS), other);
+        assert_eq!(todo(None, Missing, WITNESS), other);
         let back = Err(Some(Case::SwitchingBack));
-        assert_eq!(todo(Some(SwitchState::Closing), There, There), back);
-        assert_eq!(todo(Some(SwitchState::Marked), There, There), back);
-        let without = Err(Some(Case::SwitchWithoutSlot));
-        assert_eq!(todo(Some(SwitchState::Sent), Missing, Missing), without);
+        assert_eq!(todo(Some(SwitchState::Closing), There, WITNESS), back);
+        assert_eq!(todo(Some(SwitchState::Marked), There, WITNESS), back);
+        assert_eq!(todo(None, Lost, NO_WITNESS), other);
+        for slot in [Lost, Missing] {
+            assert_eq!(todo(Some(SwitchState::Sent), slot, NO_WITNESS), back);
+        }
     }
 
     #[test]
     fn a_kill_at_any_step_to_polling_is_gone_on_from() {
-        let todo = |state, slot, streamed| case(found(state, slot, Missing).to_polling(streamed));
+        let todo =
+            |state, slot, streamed| case(found(state, slot, NO_WITNESS).to_polling(streamed));
         let stream = Some(SwitchState::Stream);
         for streamed in [Streamed::Said, Streamed::Unsaid] {
             assert_eq!(todo(stream, There, streamed), Ok(Some(ToPolling::Mark)));
-            let without = Err(Some(Case::SwitchWithoutSlot));
-            assert_eq!(todo(stream, Missing, streamed), without);
-            let sent = Some(SwitchState::Sent);
-            assert_eq!(todo(sent, Missing, streamed), Ok(Some(ToPolling::GiveUp)), "it was lost");
-            let marked = Some(SwitchState::Marked);
+            let (sent, marked) = (Some(SwitchState::Sent), Some(SwitchState::Marked));
             assert_eq!(todo(marked, There, streamed), Ok(Some(ToPolling::Mark)), "it may be used");
-            assert_eq!(todo(marked, Missing, streamed), Ok(Some(ToPolling::CleanUp)));
-            for slot in [There, Missing] {
+            for slot in [Lost, Missing] {
+                let without = Err(Some(Case::SwitchWithoutSlot));
+                assert_eq!(todo(stream, slot, streamed), without);
+                assert_eq!(todo(sent, slot, streamed), Ok(Some(ToPolling::GiveUp)));
+                assert_eq!(todo(marked, slot, streamed), Ok(Some(ToPolling::CleanUp)));
+            }
+            for slot in [There, Lost, Missing] {
                 let closing = Some(SwitchState::Closing);
                 assert_eq!(todo(closing, slot, streamed), Ok(Some(ToPolling::GiveUp)));
             }
             assert_eq!(todo(None, Missing, streamed), Ok(None));
+            assert_eq!(todo(None, Lost, streamed), Err(Some(Case::SwitchWithoutSlot)));
         }
     }
 
     /// Their pending rows are not delivered.
     #[test]
     fn tables_that_are_polled_are_not_marked_because_of_a_slot_that_is_left() {
-        let found = found(None, There, Missing);
+        let found = found(None, There, NO_WITNESS);
         assert_eq!(found.to_polling(Streamed::Unsaid), Ok(None));
         assert_eq!(found.to_polling(Streamed::Said), Ok(Some(ToPolling::Mark)));
     }
@@ -214,7 +240,7 @@ mod tests {
     /// The configuration says already that they are polled, and no switch has ever been typed.
     #[test]
     fn tables_that_were_streamed_from_the_beginning_are_known_by_their_witness() {
-        let found = found(None, There, There);
+        let found = found(None, There, WITNESS);
         assert_eq!(found.to_polling(Streamed::Unsaid), Ok(Some(ToPolling::Mark)));
         assert_eq!(found.left_of_a_stream(), None);
     }

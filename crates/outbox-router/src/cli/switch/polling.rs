@@ -11,6 +11,7 @@ use crate::{
     cli::{
         Exit, TaskError, Terminal, new_slot,
         open_events::OpenEvents,
+        setup::refuse_unready,
         sql,
         witness::{self, Records},
     },
@@ -41,6 +42,9 @@ impl Switching<'_> {
             }
             return Ok(Exit::Done);
         };
+        let role = self.access.role_of_router();
+        refuse_unready(self.books, role.as_deref()).await?;
+        self.refuse_without_standby().await?;
         if todo == ToPolling::Mark {
             // What cannot be polled, or be marked as delivered, is refused before anything is made.
             self.described(Uuid::nil()).await?;
@@ -53,7 +57,6 @@ impl Switching<'_> {
         {
             return Ok(exit);
         }
-        let role = self.access.role_of_router();
         self.switched.make_tables(self.books, role.as_deref()).await?;
         if todo == ToPolling::Mark {
             self.switched.say_streamed(self.books, self.by).await?;

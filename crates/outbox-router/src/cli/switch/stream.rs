@@ -17,7 +17,7 @@ use crate::{
         republication::SESSION,
         setup::{
             RouterRole, check_kafka, check_stream, has_publication, make_role, make_topic,
-            mend_publication, record_beginning, refuse_unready, rehearse_stream,
+            mend_publication, record_beginning, rehearse_stream,
         },
     },
     codes::ADMIN,
@@ -45,6 +45,7 @@ impl Switching<'_> {
             self.say_next(terminal)?;
             return Ok(Exit::Done);
         };
+        self.refuse_without_standby().await?;
         // What cannot be polled to its end is refused before anything is made.
         let mut last = self.described(Uuid::new_v4()).await?;
         self.refuse_abandoned(&mut last).await?;
@@ -54,7 +55,8 @@ impl Switching<'_> {
             self.refuse_later(&last.tables, args.wait).await?;
             self.refuse_pooler(args).await?;
             let of = (self.names.as_slice(), version);
-            rehearse_stream(self.books, (self.config, self.access), of, router).await?;
+            let role = (router, role.as_deref());
+            rehearse_stream(self.books, (self.config, self.access), of, role).await?;
         }
         let steps = self.steps_to_stream(todo, role.as_deref());
         if let Some(exit) = self.ask(&args.how, &steps, "hand them over", terminal)? {
@@ -63,7 +65,6 @@ impl Switching<'_> {
         let done = match todo {
             ToStream::Send => {
                 make_role(self.books, self.access, router, terminal.out).await?;
-                refuse_unready(self.books, role.as_deref()).await?;
                 self.switched.make_tables(self.books, role.as_deref()).await?;
                 self.switched.close(self.books, last.worker, self.by).await?;
                 reached!(StreamClosed);
@@ -264,9 +265,11 @@ impl Switching<'_> {
         reached!(StreamRowsNoted);
         let mut held: SlotHolder = made.hold().await?;
         writeln!(terminal.out, "pending rows: {rows} are older than the slot")?;
-        tokio::select! {
-            waited = Box::pin(self.wait_until_seen(&seen, args.wait, terminal)) => waited?,
-            failure = held.lost() => return Err(failure.into()),
+        if rows > 0 {
+            tokio::select! {
+                waited = Box::pin(self.wait_until_seen(&seen, args.wait, terminal)) => waited?,
+                failure = held.lost() => return Err(failure.into()),
+            }
         }
         if !Box::pin(self.drain(last, &mut held, terminal)).await? {
             return Ok(false);

@@ -56,6 +56,8 @@ fn print(
         {
             writeln!(out, "-- {purpose}\n{sql};")?;
         }
+        let Statement { purpose, sql } = forget_switch(&outbox.name);
+        writeln!(out, "-- {purpose}; only where no slot has rows of this one\n{sql};")?;
     }
     if let Some(role) = &args.role {
         print_role(role, access, terminal)?;

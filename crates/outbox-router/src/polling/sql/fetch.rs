@@ -66,7 +66,8 @@ impl FetchText {
         };
         let [taken, rest] = tail;
         let ways = if table.has_pending_index() { Ways::Indexes } else { Ways::Any };
-        let mut conditions = table.conditions().ready("t");
+        let mut conditions = vec![table.is_the_one_named()];
+        conditions.extend(table.conditions().ready("t"));
         conditions.extend(table.filter.as_ref().map(|filter| filter.sql("t")));
         match table.settings.scope {
             RowScope::All => {}
@@ -281,7 +282,8 @@ mod tests {
         assert_eq!(text.claimed, Claimed::No);
         let sql = sql(&text, &request(ShardSet::ALL, Vec::new()));
         assert!(sql.contains(
-            " from \"public\".\"outbox\" t where t.\"published_at\" is null \
+            " from \"public\".\"outbox\" t where to_regclass('\"public\".\"outbox\"')::oid = 77 \
+             and t.\"published_at\" is null \
              order by t.\"created_at\", t.\"id\" limit 25) i) o where o.r - o.s < 1000 \
              order by o0, o1; commit"
         ));

@@ -8,7 +8,7 @@ use relay::{Case, Failure, Name, TableName, source::Catalog};
 use super::switch::{SwitchState, switching};
 use crate::{
     held::are_readable,
-    postgres::{TextQuery, quote_literal, quote_table},
+    postgres::{TextQuery, quote_literal},
 };
 
 /// Looks for switches of these tables that are not complete, and for workers of this pipeline whose
@@ -63,11 +63,10 @@ pub(crate) async fn switches_under_way(
     if !are_readable(sql, what, ["switch"]).await? {
         return Ok(Vec::new());
     }
-    let named = |outbox: &relay::OutboxTable| {
-        format!("to_regclass({})::oid", quote_literal(&quote_table(&outbox.name)))
+    let oids = match outboxes.tables.as_slice() {
+        [] => published(publication),
+        tables => named(tables.iter().map(|outbox| &outbox.name)),
     };
-    let named: Vec<String> = outboxes.tables.iter().map(named).collect();
-    let oids = if named.is_empty() { published(publication) } else { named.join(", ") };
     let mut under_way = Vec::new();
     for mut row in sql.rows(what, &switches(&is_among("h.relation", &oids))).await? {
         let table = TableName { schema: row.text()?, name: row.text()? };
@@ -83,6 +82,19 @@ fn polled(pipeline: &str, table: &TableName, workers: u64) -> Failure {
          twice"
     );
     Failure::of(Case::StillPolled, what).naming(Name::Table, table)
+}
+
+/// The OIDs of the tables of these names. `to_regclass` would be refused to a role that may not use
+/// their schemas, and a stream needs no right on its tables.
+fn named<'t>(tables: impl Iterator<Item = &'t TableName>) -> String {
+    let names: Vec<String> = tables
+        .map(|table| format!("({}, {})", quote_literal(&table.schema), quote_literal(&table.name)))
+        .collect();
+    format!(
+        "select p.oid from pg_class p join pg_namespace m on m.oid = p.relnamespace \
+         where (m.nspname::text, p.relname::text) in ({})",
+        names.join(", ")
+    )
 }
 
 /// The OIDs of the tables that a publication has.

@@ -1,12 +1,14 @@
 //! Who works at which keys: the shards of each table, in `outbox_router.lease`, and the workers
 //! that share it, in `outbox_router.worker`. All times are those of the server.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use relay::{
     Code, Failure, TableName,
     polling::{LeaseRequest, Leases, RequestNumber, SHARDS, ShardSet, Share, TableLeases},
+    source::Oid,
 };
+use tokio::time::Instant;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -32,14 +34,9 @@ pub struct LeaseTable<C> {
     connection: Connection<C>,
     tables: Vec<TableName>,
     worker: Worker,
-    unlooked: Unlooked,
-}
-
-/// Tables of which this worker has held nothing yet, so that a slot may stream them. A stream that
-/// is made later finds the leases of their workers.
-struct Unlooked {
     stream: Option<StreamNames>,
-    tables: Vec<TableName>,
+    /// When this worker has held something of a table last.
+    held: HashMap<TableName, Instant>,
 }
 
 /// This worker.
@@ -54,7 +51,7 @@ struct Worker {
 
 impl<C: Connect> LeaseTable<C> {
     /// Opens no connection yet.
-    pub const fn new(
+    pub fn new(
         connect: C,
         tables: Vec<TableName>,
         worker: Uuid,
@@ -62,15 +59,14 @@ impl<C: Connect> LeaseTable<C> {
         lease: Duration,
     ) -> Self {
         let worker = Worker { id: worker, name, lease, requests: RequestNumber(0) };
-        let unlooked = Unlooked { stream: None, tables: Vec::new() };
-        Self { connection: Connection::new(connect), tables, worker, unlooked }
+        let (connection, held) = (Connection::new(connect), HashMap::new());
+        Self { connection, tables, worker, stream: None, held }
     }
 
     /// Takes no table that this stream has, unless a switch says that workers may.
     #[must_use]
     pub fn unless_streamed(self, stream: StreamNames) -> Self {
-        let unlooked = Unlooked { stream: Some(stream), tables: self.tables.clone() };
-        Self { unlooked, ..self }
+        Self { stream: Some(stream), ..self }
     }
 
     /// Renews what this worker holds, takes what is free, and gives back what is more than wanted;
@@ -83,34 +79,36 @@ impl<C: Connect> LeaseTable<C> {
         self.worker.requests = self.worker.requests.next();
         // An answer that comes later than this is of no use.
         let limit = self.worker.lease.max(Duration::from_secs(1));
-        let (unlooked, of) = (&self.unlooked, (self.tables.as_slice(), &self.worker));
-        let work = async |client: &Client| {
-            let streamed = match request {
-                LeaseRequest::Hold { .. } => unlooked.streamed(client).await?,
-                LeaseRequest::Release => Vec::new(),
+        let began = Instant::now();
+        let unheld = match request {
+            LeaseRequest::Hold { .. } => self.unheld(began),
+            LeaseRequest::Release => Vec::new(),
+        };
+        let (stream, of) = (self.stream.as_ref(), (self.tables.as_slice(), &self.worker));
+        let work = async |mut client: &Client| {
+            let streamed = match stream {
+                Some(stream) => kept_from_workers(&mut client, stream, &unheld).await?,
+                None => Vec::new(),
             };
             answer(client, of, request, &streamed).await
         };
         let leases = self.connection.ask(limit, work).await?;
-        self.unlooked.forget_held(&self.tables, &leases);
-        Ok(leases)
-    }
-}
-
-impl Unlooked {
-    async fn streamed(&self, mut client: &Client) -> Result<Vec<(TableName, Failure)>, Failure> {
-        match &self.stream {
-            Some(stream) => kept_from_workers(&mut client, stream, &self.tables).await,
-            None => Ok(Vec::new()),
-        }
-    }
-
-    fn forget_held(&mut self, tables: &[TableName], leases: &Leases) {
-        for (table, leases) in tables.iter().zip(&leases.tables) {
+        for (table, leases) in self.tables.iter().zip(&leases.tables) {
             if !leases.held.is_empty() {
-                self.tables.retain(|other| other != table);
+                self.held.insert(table.clone(), began);
             }
         }
+        Ok(leases)
+    }
+
+    /// The tables of which this worker has held nothing for a lease, so that a slot may stream
+    /// them: a stream that is made meanwhile finds leases of the others.
+    fn unheld(&self, now: Instant) -> Vec<TableName> {
+        let is_held = |table: &&TableName| {
+            let held = self.held.get(*table);
+            held.is_some_and(|at| now.duration_since(*at) < self.worker.lease)
+        };
+        self.tables.iter().filter(|table| !is_held(table)).cloned().collect()
     }
 }
 
@@ -184,12 +182,13 @@ async fn hold(
     };
     let held: ShardSet = rows.filter_map(shard).collect();
     let workers = workers(answer(5))?;
-    let none = TableLeases { held, workers, share: Share::None };
+    let relation = Some(Oid::from_u32(oid));
+    let none = TableLeases { relation, held, workers, share: Share::None };
     match closed {
         None => Ok(Granted::Of(TableLeases { share: Share::Equal, ..none })),
         // Nobody else may take what this worker does not.
         Some(Ok(switch::Closed::ByThisWorker)) => {
-            Ok(Granted::Of(TableLeases { held, workers: 1, share: Share::Equal }))
+            Ok(Granted::Of(TableLeases { workers: 1, share: Share::Equal, ..none }))
         }
         Some(Ok(switch::Closed::ByAnother)) => Ok(Granted::Of(none)),
         Some(Err(failure)) if failure.code == Code::Switched => Ok(Granted::Handed(none, failure)),

@@ -199,7 +199,7 @@ async fn open(endpoint: &Endpoint, tables: &[TableName]) -> Result<Listening, Fa
     };
     let mut listen = Box::pin(listen);
     poll_fn(|context| {
-        // What is announced already is read by the first fetch.
+        // What is announced meanwhile is read by the first fetch, or an interval later.
         while let Poll::Ready(message) = connection.poll_message(context) {
             match message {
                 Some(Ok(_)) => {}

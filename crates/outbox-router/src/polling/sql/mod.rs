@@ -76,5 +76,5 @@ pub use stuck::{Stuck, StuckFilter, StuckRow, columns_of, stuck};
 pub use survey::{RowCount, TableSurvey, survey};
 pub use table::PolledTable;
 pub(crate) use table::not_described;
-pub use transaction::{begin_snapshot, value_forms};
+pub use transaction::{begin_snapshot, switch_session};
 pub use upkeep::{LeaseTables, UpkeepFacts, leases, upkeep};

@@ -61,7 +61,8 @@ pub(super) struct IdentityColumn {
 }
 
 impl PolledTable {
-    /// That its name is not another table's meanwhile: marks would hit the rows of that one.
+    /// That its name is not another table's meanwhile: this worker has no lease of that one, and
+    /// its marks would hit the rows of that one.
     pub(super) fn is_the_one_named(&self) -> String {
         format!("to_regclass({})::oid = {}", literal(&self.quoted()), self.oid())
     }

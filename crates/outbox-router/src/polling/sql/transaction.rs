@@ -51,9 +51,14 @@ const INDEXES: [(&str, &str); 6] = [
 
 /// A mark that is committed must outlive a crash, or more rows are published again than one batch
 /// has; a lease must, or two workers have one key. A stricter setting of the server stays.
-const DURABLE: &str = "pg_catalog.set_config('synchronous_commit', \
-    case pg_catalog.current_setting('synchronous_commit') when 'off' then 'local' \
-    else pg_catalog.current_setting('synchronous_commit') end, true)";
+fn durable(lasting: Lasting) -> String {
+    let setting = "pg_catalog.current_setting('synchronous_commit')";
+    format!(
+        "pg_catalog.set_config('synchronous_commit', \
+         case {setting} when 'off' then 'local' else {setting} end, {})",
+        lasting.is_local()
+    )
+}
 
 /// How many statements [`begin`] has: the answers of what follows it come behind theirs.
 pub(super) const BEGINS: usize = 2;
@@ -62,7 +67,7 @@ pub(super) const BEGINS: usize = 2;
 pub(super) fn begin(access: Access, ways: Ways) -> String {
     let (access, durable) = match access {
         Access::ReadOnly => ("read only", None),
-        Access::ReadWrite => ("read write", Some(DURABLE.to_owned())),
+        Access::ReadWrite => ("read write", Some(durable(Lasting::Transaction))),
     };
     let ways = match ways {
         Ways::Any => &[][..],
@@ -80,11 +85,18 @@ enum Lasting {
     Session,
 }
 
+impl Lasting {
+    /// As `set_config` takes it.
+    fn is_local(self) -> bool {
+        self == Self::Transaction
+    }
+}
+
 fn settings<'s>(
     of: impl Iterator<Item = &'s (&'s str, &'s str)>,
     lasting: Lasting,
 ) -> impl Iterator<Item = String> {
-    let is_local = lasting == Lasting::Transaction;
+    let is_local = lasting.is_local();
     of.map(move |(name, value)| format!("pg_catalog.set_config('{name}', '{value}', {is_local})"))
 }
 
@@ -92,7 +104,7 @@ fn settings<'s>(
 /// take long.
 pub fn begin_snapshot(snapshot: Option<&str>) -> String {
     let import = snapshot.map(|name| format!("set transaction snapshot {}; ", literal(name)));
-    // What is noted counts for a slot alone, which a standby does not have.
+    // What is noted counts for this slot alone, and both are made anew by whoever finds no end.
     let plain = [
         ("search_path", "pg_catalog"),
         ("jit", "off"),
@@ -108,10 +120,11 @@ pub fn begin_snapshot(snapshot: Option<&str>) -> String {
     )
 }
 
-/// Gives values the forms of a stream for as long as the session lasts. A row is known by a text of
-/// its identity, which is another one where, say, the time zone is.
-pub fn value_forms() -> String {
-    let settings: Vec<String> = settings(VALUE_FORMS.iter(), Lasting::Session).collect();
+/// What a switch's session begins with. A row is known by a text of its identity, which is another
+/// one where, say, the time zone is; and how far the switch is must outlive a crash.
+pub fn switch_session() -> String {
+    let forms = settings(VALUE_FORMS.iter(), Lasting::Session);
+    let settings: Vec<String> = forms.chain([durable(Lasting::Session)]).collect();
     format!("select {}", settings.join(", "))
 }
 
@@ -130,7 +143,7 @@ mod tests {
         assert_eq!(text.matches(", true)").count(), 5 + 5 + 6 + 1);
         assert_eq!(text.matches(';').count(), BEGINS);
         assert!(begin(Access::ReadOnly, Ways::Any).contains("read only"));
-        assert_eq!(value_forms().matches(", false)").count(), 5);
+        assert_eq!(switch_session().matches(", false)").count(), 5 + 1);
     }
 
     #[test]

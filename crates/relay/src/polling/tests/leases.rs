@@ -29,6 +29,38 @@ fn without_a_lease_nothing_is_read() {
     assert_eq!(world.states(), [RowState::Published]);
 }
 
+/// Another worker may have its shards of the one that bears the name now.
+#[test]
+fn a_table_that_was_made_anew_is_read_only_when_it_is_described_and_leased() {
+    let mut world = World::new(settings());
+    world.run();
+    world.remade = 1;
+    world.pass(Duration::from_secs(4));
+    let Some(lease @ PollAction::Lease(_)) = world.take_asked() else { panic!("a renewal") };
+    let Some(PollAction::Fetch(_)) = world.take_asked() else { panic!("a reading") };
+    let failure = Failure::new(Code::ServerUnreachable, "the connection broke");
+    world.input(PollInput::Fetched(Err(failure)));
+    world.pass(Duration::from_millis(900));
+    let Some(describe @ PollAction::Describe(_)) = world.take_asked() else { panic!("what it is") };
+    world.answer(describe);
+    assert_eq!(world.asked, [], "its lease is the former table's");
+    world.answer(lease);
+    assert!(matches!(world.asked[..], [PollAction::Fetch(_)]), "{:?}", world.asked);
+    world.settle();
+
+    world.remade = 2;
+    world.insert(&[K]);
+    world.pass(Duration::from_secs(4));
+    let Some(lease @ PollAction::Lease(_)) = world.take_asked() else { panic!("a renewal") };
+    let Some(PollAction::Fetch(_)) = world.take_asked() else { panic!("a reading") };
+    world.answer(lease);
+    let (rows, more, claimed) = (Vec::new(), More::No, Claimed::No);
+    world.input(PollInput::Fetched(Ok(Fetched { rows, more, claimed })));
+    assert_eq!(world.asked, [PollAction::Describe(TableIndex(0))], "at once");
+    world.run();
+    assert_eq!(world.states(), [RowState::Published]);
+}
+
 /// A worker that was frozen between reading rows and producing them.
 #[test]
 fn after_half_of_a_lease_that_was_not_renewed_nothing_more_is_produced() {

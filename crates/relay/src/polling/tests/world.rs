@@ -17,6 +17,7 @@ use crate::{
         table::{OutboxTable, Outboxes, TableName},
         topics::TopicFacts,
     },
+    source::Oid,
     testing::{
         MemorySink,
         wire::{self, TEXT, Value},
@@ -64,6 +65,8 @@ pub(super) struct World {
     pub(super) claimed: Claimed,
     pub(super) held: ShardSet,
     pub(super) workers: u32,
+    /// How often the tables were dropped and made anew.
+    pub(super) remade: u32,
     /// The lease request that was answered last.
     pub(super) leases: RequestNumber,
     /// Requests that are not answered yet.
@@ -100,10 +103,6 @@ fn name_of(table: TableIndex) -> String {
     format!("outbox_{}", table.0)
 }
 
-fn relation_of(table: TableIndex) -> u32 {
-    RELATION + u32::try_from(table.0).unwrap()
-}
-
 pub(super) fn dead_letters() -> ErrorPolicy {
     ErrorPolicy {
         bad_row: OnError::DeadLetter,
@@ -127,6 +126,7 @@ impl World {
             claimed: Claimed::No,
             held: ShardSet::ALL,
             workers: 1,
+            remade: 0,
             leases: RequestNumber::default(),
             asked: Vec::new(),
             exited: None,
@@ -145,6 +145,10 @@ impl World {
             let (topic, state) = ("t", RowState::Pending);
             self.table.push(Row { id, table, key: *key, topic, state, attempts: 0 });
         }
+    }
+
+    fn relation_of(&self, table: TableIndex) -> u32 {
+        RELATION + 100 * self.remade + u32::try_from(table.0).unwrap()
     }
 
     pub(super) fn time(&self) -> Now {
@@ -238,7 +242,7 @@ impl World {
     pub(super) fn answer(&mut self, action: PollAction) {
         match action {
             PollAction::Describe(table) => {
-                let (relation, name) = (relation_of(table), name_of(table));
+                let (relation, name) = (self.relation_of(table), name_of(table));
                 let messages = vec![wire::relation_message(relation, &name, &COLUMNS)];
                 let described = Described { messages, waits: self.waits };
                 self.input(PollInput::Described(table, Ok(described)));
@@ -246,8 +250,12 @@ impl World {
             PollAction::Lease(LeaseRequest::Hold { wanted }) => {
                 let held = self.held.iter().take(usize::try_from(wanted[0]).unwrap()).collect();
                 self.leases = self.leases.next();
-                let table = TableLeases { held, workers: self.workers, share: Share::Equal };
-                let tables = vec![table; self.tables];
+                let of = |table| TableLeases {
+                    relation: Some(Oid::from_u32(self.relation_of(TableIndex(table)))),
+                    held,
+                    ..TableLeases::nothing(self.workers)
+                };
+                let tables = (0..self.tables).map(of).collect();
                 self.input(PollInput::Leased(Ok(Leases { tables, request: self.leases })));
             }
             PollAction::Lease(LeaseRequest::Release) => {
@@ -290,7 +298,7 @@ impl World {
             .map(|row| PendingRow {
                 id: id(row.id),
                 key: row.key.map(Into::into),
-                insert: insert(row),
+                insert: insert(self.relation_of(row.table), row),
                 attempts: row.attempts,
                 at: PgTimestamp::from_micros(0),
             })
@@ -362,11 +370,11 @@ pub(super) fn id(id: u32) -> RowId {
     RowId([Box::from(id.to_string())].into())
 }
 
-fn insert(row: &Row) -> Vec<u8> {
+fn insert(relation: u32, row: &Row) -> Vec<u8> {
     let id = row.id.to_string();
     let key = row.key.map_or(Value::Null, Value::Text);
     wire::insert_message(
-        relation_of(row.table),
+        relation,
         &[Value::Text(&id), Value::Text(row.topic), key, Value::Text("made"), Value::Text("{}")],
     )
 }

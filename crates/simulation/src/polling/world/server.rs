@@ -151,7 +151,10 @@ impl PollingWorld {
     /// Who may not read a table learns it when it asks what the table looks like.
     fn is_denied(&self, slot: usize, statement: &Statement) -> bool {
         match statement {
-            Statement::Describe(table) => !self.plan.reads(slot, table.0),
+            Statement::Describe(table) => {
+                let denial = self.plan.denial(slot, table.0);
+                denial.is_some_and(|denied| denied.until.is_none_or(|until| self.at < until))
+            }
             Statement::Fetch(_) | Statement::Settle(_) => false,
         }
     }
