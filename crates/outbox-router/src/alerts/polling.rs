@@ -33,8 +33,8 @@ pub(super) const ALERTS: &[Alert] = &[
         // Rows that are not due, or that another program has locked, wait for no worker.
         description: "Rows whose keys belong to these shards are not read. A worker of pipeline \
                       {{ $labels.pipeline }} is not scraped, cannot renew its leases (P042), or has \
-                      ended and its lease has not; or nobody takes what it gave back. Who holds what: \
-                      `outbox-router status`.",
+                      ended and its lease has not; or nobody takes what it gave back; or a switch to \
+                      the stream is not complete (P043). Who holds what: `outbox-router status`.",
     },
     Alert {
         name: "OutboxPollingRowsAbandoned",

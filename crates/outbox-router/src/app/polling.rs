@@ -15,11 +15,12 @@ use crate::{
     kafka::KafkaSettings,
     polling::{
         admin::{self, AdminEndpoint},
+        clock::LeaseClock,
         report::WorkerReport,
         retention::{self, SweepSettings},
         sql::{Database, LeaseTable, Listener, Scan, SqlSettings},
         survey::{self, SurveySettings},
-        worker::{LeaseClock, Worker, WorkerParts},
+        worker::{Worker, WorkerParts},
     },
     prepare,
     retention::{RetentionReport, RetentionSettings},

@@ -277,6 +277,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  started; then `outbox-router accept` closes K022, since nothing says whether the \
                  slot was moved before there was a witness",
             ),
+            case_remedy(
+                Case::SwitchWitnessUnwritten,
+                "switch stream cannot write the first one",
+                "when that is repaired, type the same command again: every pending row is sent, and \
+                 the witness is all that is missing",
+            ),
         ],
     },
     Explanation {

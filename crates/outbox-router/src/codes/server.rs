@@ -261,6 +261,21 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  again",
             ),
             case_remedy(
+                Case::SwitchUnstreamed,
+                "switch polling names a table that no router has streamed",
+                "no row of it was sent from the slot, and all that are pending would be marked as \
+                 delivered: take it out of the configuration for this command, and put it back \
+                 afterwards; do not add it to the publication",
+            ),
+            case_remedy(
+                Case::SwitchApart,
+                "some tables of the configuration are streamed, and others are polled",
+                "the tables of one slot are switched together: `outbox-router switch polling {admin}` \
+                 with those alone that are streamed, then `outbox-router switch stream {admin}` with \
+                 all of them; or give the others a pipeline of their own, by name, postgres.slot and \
+                 postgres.publication",
+            ),
+            case_remedy(
                 Case::SwitchOfOther,
                 "switch stream finds a slot, or a witness, that it has not made",
                 "if the tables are streamed already, set postgres.source = \"stream\"; if the slot \
@@ -273,7 +288,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 Case::StillPolled,
                 "workers poll the tables that are to be streamed",
                 "`outbox-router switch stream {admin}` with the configuration by which they are \
-                 polled: it sends the rows that are pending, and makes the slot; or, where nobody \
+                 polled: it sends the rows that are pending, and makes the slot (where the slot \
+                 streams other tables already, switch those back first); or, where nobody \
                  is to poll them any more and no pending row matters, `outbox-router teardown \
                  --apply {admin}` with that configuration first. A router whose slot is there \
                  starts by itself when the workers have stopped; rows that they have delivered \

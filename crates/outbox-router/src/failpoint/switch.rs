@@ -7,6 +7,10 @@ use clap::ValueEnum;
 /// place is that of its command, and what is written when it is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SwitchPlace {
+    /// The role is made, or has its right.
+    StreamRoleMade,
+    /// The state topic is made.
+    StreamTopicMade,
     /// Either command: one statement of those that make the tables of the switch is committed.
     TableMade,
     /// The workers are told to give up their keys.
@@ -15,10 +19,8 @@ pub enum SwitchPlace {
     StreamWorkersGone,
     /// It is noted that the publication is made by the switch.
     StreamPublicationNoted,
-    /// Role and publication are made.
+    /// The publication is made.
     StreamPublicationMade,
-    /// So is the state topic.
-    StreamTopicMade,
     /// The slot of an earlier run is dropped, if there was one.
     StreamFormerSlotDropped,
     /// Which rows that slot's snapshot has seen is forgotten.

@@ -84,7 +84,8 @@ impl fmt::Display for Holder {
         let Self { pid, role, application } = self;
         write!(
             f,
-            "rows of this pipeline are being sent by process {pid} ({application}, role {role})"
+            "a command of this pipeline is at work in process {pid} ({application}, role {role}): \
+             wait for it, or end it"
         )
     }
 }

@@ -285,7 +285,7 @@ async fn of_two_runs_of_a_pipeline_the_second_is_refused() {
     let session = stage.server.transaction("first", lock);
     let refused = stage.replay(&["--all", "--yes"]).await;
     assert_eq!((refused.exit, refused.out.as_str()), (Exit::Failure, ""), "{refused:?}");
-    let expected = "error: nothing was sent: rows of this pipeline are being sent by process ";
+    let expected = "error: nothing was sent: a command of this pipeline is at work in process ";
     assert!(refused.err.starts_with(expected), "{}", refused.err);
     assert!(refused.err.contains("(first, role postgres)"), "{}", refused.err);
     let other = stage.replay(&["--all", "--yes", "--set", "name=other"]).await;

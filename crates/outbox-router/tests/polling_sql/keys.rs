@@ -347,3 +347,20 @@ async fn json_that_the_server_cannot_read_ends_the_statement_until_it_is_correct
         assert_eq!(worker.publish(&rows).await, 2);
     }
 }
+
+/// Sessions take several numbers of it at a time, or an application puts its own between them.
+#[tokio::test]
+async fn a_sequence_with_steps_is_no_order() {
+    for steps in ["cache 20", "increment 50"] {
+        let fixture = Fixture::new(&default_table(MARK)).await;
+        fixture.run(&format!("alter table outbox alter id set {steps}")).await;
+        fixture
+            .run(
+                "insert into outbox (id, aggregate_id, created_at) overriding system value values \
+                 (2, 'second', '2026-01-02'), (21, 'first', '2026-01-01')",
+            )
+            .await;
+        let mut worker = fixture.worker(polling()).await;
+        assert_eq!(keys(&worker.fetch(9).await.rows), [Some("first"), Some("second")], "{steps}");
+    }
+}

@@ -15,6 +15,7 @@ mod failures;
 mod fences;
 mod filters;
 mod fixture;
+mod frozen;
 mod holders;
 mod indexes;
 mod keys;

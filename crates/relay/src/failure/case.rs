@@ -129,6 +129,10 @@ cases! {
     StillPolled = "still_polled" of Switched,
     /// Tables are to be polled that a slot streams.
     StillStreamed = "still_streamed" of Switched,
+    /// A switch back names a table that no router has streamed.
+    SwitchUnstreamed = "switch_unstreamed" of Switched,
+    /// Tables of one slot are not equally far.
+    SwitchApart = "switch_apart" of Switched,
     /// A switch back finds no slot that says what was delivered.
     SwitchWithoutSlot = "switch_without_slot" of Switched,
     /// Reading pending rows takes longer than what was read counts.
@@ -297,6 +301,8 @@ cases! {
     NoWitness = "no_record" of WitnessMissing,
     /// Set-up could not write the first witness.
     FirstWitnessUnwritten = "first_record_unwritten" of WitnessMissing,
+    /// A switch could not write the first witness.
+    SwitchWitnessUnwritten = "switch_record_unwritten" of WitnessMissing,
 }
 
 impl Case {

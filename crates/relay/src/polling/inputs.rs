@@ -196,6 +196,13 @@ impl Poller {
                 self.note_settled(&batch, &request, settled, at);
             }
             Err(failure) => {
+                // The shell describes the table by itself to write the marks. Rows are read by what
+                // the core knows of it.
+                if failure.class() == Class::Mendable
+                    && let Some(table) = self.tables.get_mut(batch.table.0)
+                {
+                    table.description = Description::Unknown(at);
+                }
                 // The rows are acknowledged. They are not read again before their marks are
                 // written, or they would be produced again.
                 self.server_failed(failure);

@@ -21,8 +21,8 @@ impl LeaseLength {
         self.0
     }
 
-    /// From one renewal to the next, and how long its answer is waited for: one that fails leaves
-    /// time for another before nothing may be produced.
+    /// From one renewal to the next, and how long its answer is waited for. While that is longer
+    /// under way than a sixth of a lease, nothing is produced.
     pub fn renewal(self) -> Duration {
         self.0 / 3
     }

@@ -54,14 +54,18 @@ const TABLES: u32 = 9;
 
 /// Before the pending rows are sent.
 const BEFORE_ROWS: [Round; 6] = [
-    again(&[("table-made", TABLES), ("stream-closed", 1)], &[("polling-marking", 1)]),
-    again(&[("stream-workers-gone", 1)], &[("polling-marked", 1)]),
     again(
         &[
-            ("stream-publication-noted", 1),
-            ("stream-publication-made", 1),
+            ("stream-role-made", 1),
             ("stream-topic-made", 1),
+            ("table-made", TABLES),
+            ("stream-closed", 1),
         ],
+        &[("polling-marking", 1)],
+    ),
+    again(&[("stream-workers-gone", 1)], &[("polling-marked", 1)]),
+    again(
+        &[("stream-publication-noted", 1), ("stream-publication-made", 1)],
         &[("polling-marked-noted", 1)],
     ),
     again(&[("stream-former-slot-dropped", 1)], &[("polling-slot-dropped", 1)]),
@@ -91,7 +95,8 @@ const AFTER_ROWS: [Round; 6] = [
 ];
 
 /// Every place on the way there but one, and what gives it up is killed as well.
-const GIVEN_UP: [Round; 14] = [
+const GIVEN_UP: [Round; 15] = [
+    back(&[("stream-role-made", 1)], &[]),
     back(&[("stream-closed", 1)], &[("table-made", TABLES)]),
     back(&[("stream-workers-gone", 1)], &[("polling-rows-forgotten", 1)]),
     back(&[("stream-publication-noted", 1)], &[("polling-opened", 1)]),

@@ -326,8 +326,9 @@ async fn tables_whose_stream_keeps_no_witness_are_polled_when_a_person_says_that
     stop(&mut fixture.router).await;
     fixture.config.set("postgres.source", "polling").set_outbox("order_by", vec!["n"]);
     fixture.rewrite_config().unwrap();
-    let said = switched(&fixture, "polling").await;
-    assert!(said.contains("polled already") && said.contains("--streamed"), "{said}");
+    let (exit, said) = switch(&fixture, "polling", "--yes").await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("--streamed"), "{said}");
     assert!(count(&session, "outbox where published_at is null").await > 0);
     let (exit, said) = run(&fixture, &["switch", "polling", "--yes", "--streamed"]).await;
     assert_eq!(exit, Some(0), "{said}");

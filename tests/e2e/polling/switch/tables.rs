@@ -84,6 +84,33 @@ async fn rows_are_sent_whose_key_has_a_time_in_a_database_of_another_time_zone()
     assert_eq!(result.duplicates, 0, "{result}");
 }
 
+/// Its rows were never sent, whatever the publication has.
+#[tokio::test]
+async fn a_polled_table_beside_a_streamed_one_is_neither_marked_nor_handed_over() {
+    let (mut fixture, configurations) = begun().await;
+    stop(&mut fixture.router).await;
+    let session = fixture.session().await.unwrap();
+    switched(&fixture, "stream").await;
+    make(&session, "audit").await;
+    write(&session, "audit", 3).await;
+    let both = with(&fixture, &configurations.polling.to_string(), "audit", BY_NUMBER);
+    fixture.router.set_config(&both).unwrap();
+    for change in ["select", "alter publication outbox_router add table audit"] {
+        session.batch_execute(change).await.unwrap();
+        let (exit, said) = switch(&fixture, "polling", "--yes").await;
+        assert_eq!(exit, Some(1), "{change}: {said}");
+        assert!(said.contains("no router has streamed table public.audit"), "{change}: {said}");
+        assert_eq!(pending(&session, "audit").await, 3);
+    }
+    let (exit, said) = switch(&fixture, "stream", "--yes").await;
+    assert_eq!(exit, Some(1), "{said}");
+    let apart = "public.outbox is streamed, public.audit is polled";
+    assert!(said.contains(apart) && said.contains("with those alone that are streamed"), "{said}");
+    session.batch_execute("alter publication outbox_router drop table audit").await.unwrap();
+    configure(&mut fixture, &configurations.polling);
+    switched(&fixture, "polling").await;
+}
+
 /// A table that was added to the stream later has no row in `outbox_router.switch`.
 #[tokio::test]
 async fn every_table_of_the_slot_is_switched_and_none_is_left_out() {

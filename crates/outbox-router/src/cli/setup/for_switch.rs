@@ -3,7 +3,7 @@
 
 use std::io;
 
-use relay::{Failure, TableName};
+use relay::{Case, Failure, TableName};
 use tokio_postgres::Client;
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
     mend_publication, preflight, publication, role, router_schema, transaction,
 };
 use crate::{
-    cli::{RecordPart, TaskError, connect::Access, hoster::Hoster},
+    cli::{RecordPart, TaskError, connect::Access, hoster::Hoster, witness::Records},
     config::Config,
 };
 
@@ -95,7 +95,10 @@ pub(in crate::cli) async fn check_kafka(
     config: &Config,
     access: Access<'_>,
 ) -> Result<(), Failure> {
-    first::check_kafka(RecordPart::Include, config, access).await
+    match Records::of(config, access)? {
+        Some(records) => records.read().await.map(drop),
+        None => Ok(()),
+    }
 }
 
 /// Makes the state topic.
@@ -103,7 +106,10 @@ pub(in crate::cli) async fn check_kafka(
 /// # Errors
 /// Kafka refuses.
 pub(in crate::cli) async fn make_topic(config: &Config, access: Access<'_>) -> Result<(), Failure> {
-    first::make_topic(RecordPart::Include, config, access).await
+    match Records::of(config, access)? {
+        Some(records) => records.make_topic().await,
+        None => Ok(()),
+    }
 }
 
 /// Writes the first witness, unless there is one. The command holds the slot by `holder`.
@@ -116,5 +122,15 @@ pub(in crate::cli) async fn record_beginning(
     out: &mut (dyn io::Write + Send),
 ) -> Result<(), TaskError> {
     let made = Slot { origin: SlotOrigin::Now, holder };
-    Box::pin(first::record(RecordPart::Include, made, config, access, out)).await.map(drop)
+    let recorded = Box::pin(first::record(RecordPart::Include, made, config, access, out)).await;
+    recorded.map(drop).map_err(|mut error| {
+        if let TaskError::Failure(failure) = &mut error
+            && failure.case == Some(Case::FirstWitnessUnwritten)
+        {
+            failure.case = Some(Case::SwitchWitnessUnwritten);
+            "every pending row is sent, but the witness is missing in the state topic"
+                .clone_into(&mut failure.message);
+        }
+        error
+    })
 }

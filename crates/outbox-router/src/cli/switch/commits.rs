@@ -49,12 +49,12 @@ const OPEN: &str = "\
 
 /// Whether commits of this session would wait, and nobody would end that. Who may not see the
 /// standbys knows nothing of them.
-const NO_STANDBY: &str = "\
-    select current_setting('synchronous_standby_names') \
-    where current_setting('synchronous_standby_names') <> '' \
-      and current_setting('synchronous_commit') <> 'local' \
-      and pg_has_role('pg_read_all_stats', 'usage') \
-      and not exists (select from pg_stat_replication where sync_state in ('sync', 'quorum'))";
+const NO_STANDBY: &str = r"
+    select names from current_setting('synchronous_standby_names') names
+    where names <> '' and current_setting('synchronous_commit') <> 'local'
+      and pg_has_role('pg_read_all_stats', 'usage')
+      and (select count(*) from pg_stat_replication where sync_state in ('sync', 'quorum'))
+        < coalesce((regexp_match(names, '^\s*(?:(?:first|any)\s+)?(\d+)\s*\(', 'i'))[1]::int, 1)";
 
 impl Switching<'_> {
     /// # Errors
@@ -63,8 +63,8 @@ impl Switching<'_> {
         let Some(row) = self.books.query_opt(NO_STANDBY, &[]).await? else { return Ok(()) };
         let names: String = row.try_get(0)?;
         let what = format!(
-            "commits wait for a synchronous standby (synchronous_standby_names is '{names}'), and \
-             none is there"
+            "commits wait for a synchronous standby (synchronous_standby_names is '{names}'), and it \
+             is not there"
         );
         Err(Failure::of(Case::StandbyAway, what).into())
     }

@@ -2,7 +2,7 @@
 //! slot. It marks them like any worker, so a kill repeats at most a batch.
 
 use relay::{
-    Case, Code, ExitReason, Failure, HoldKeys,
+    Case, Class, Code, ExitReason, Failure, HoldKeys,
     polling::{Poller, PollerReport},
 };
 use tokio::{
@@ -15,14 +15,19 @@ use super::{ASK_EVERY, Described, Switching, TELL_EVERY};
 use crate::{
     cli::{TaskError, Terminal, print_failure::print_failure},
     polling::{
+        clock::LeaseClock,
         report::WorkerReport,
         sql::{Database, LeaseTable, PolledTable, RowScope},
-        worker::{LeaseClock, Worker, WorkerParts},
+        worker::{Worker, WorkerParts},
     },
     prepare,
     shell::{Endpoint, Running, SlotHolder},
     tap::{TapShows, taps},
 };
+
+/// What to do where a row, or its topic, keeps the command from its end.
+const UNSENDABLE: &str = "; mend that (a row by UPDATE), or end this command and type outbox-router \
+    switch polling";
 
 /// How the work ended.
 enum End {
@@ -105,7 +110,11 @@ impl Switching<'_> {
             if told.elapsed() >= TELL_EVERY {
                 told = Instant::now();
                 let published: u64 = report.tables.iter().map(|table| table.published).sum();
-                let why = report.reason.map(|failure| format!("; {failure:#}"));
+                let why = report.reason.map(|failure| {
+                    let of_row = failure.class() == Class::Mendable;
+                    let hint = if of_row { UNSENDABLE } else { "" };
+                    format!("; {failure:#}{hint}")
+                });
                 let (why, later) = (why.unwrap_or_default(), self.says_later(tables).await?);
                 writeln!(terminal.err, "pending rows: {published} are sent{why}{later}")?;
             }

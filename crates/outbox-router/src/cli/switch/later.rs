@@ -24,21 +24,41 @@ impl Switching<'_> {
         tables: &[PolledTable],
         wait: Duration,
     ) -> Result<(), TaskError> {
-        // For so long workers of this pipeline take the rows that they are sending.
-        let within = wait.max(self.config.polling.lease);
         for table in tables {
             let later = self.later(&table.pending_later()).await?;
-            if let (Some(at), Some(seconds)) = (&later.at, later.seconds)
-                && seconds > within.as_secs_f64()
-            {
-                let Later { rows, .. } = later;
-                let what = format!(
-                    "{rows} pending rows of {} are not to be sent yet, the last not before {at}",
-                    table.name()
-                );
-                let failure = Failure::of(Case::SwitchLater, what);
-                return Err(failure.naming(Name::Table, table.name()).into());
-            }
+            self.refuse(later, table, wait)?;
+        }
+        Ok(())
+    }
+
+    /// The same of the rows that are older than the slot.
+    ///
+    /// # Errors
+    /// As [`Self::refuse_later`].
+    pub(super) async fn refuse_switched_later(
+        &self,
+        tables: &[PolledTable],
+        wait: Duration,
+    ) -> Result<(), TaskError> {
+        for table in tables {
+            let later = self.later(&table.switched_later()).await?;
+            self.refuse(later, table, wait)?;
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, later: Later, table: &PolledTable, wait: Duration) -> Result<(), Failure> {
+        // For so long workers of this pipeline take the rows that they are sending.
+        let within = wait.max(self.config.polling.lease);
+        if let (Some(at), Some(seconds)) = (&later.at, later.seconds)
+            && seconds > within.as_secs_f64()
+        {
+            let what = format!(
+                "{} pending rows of {} are not to be sent yet, the last not before {at}",
+                later.rows,
+                table.name()
+            );
+            return Err(Failure::of(Case::SwitchLater, what).naming(Name::Table, table.name()));
         }
         Ok(())
     }

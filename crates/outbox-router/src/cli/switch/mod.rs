@@ -103,6 +103,12 @@ pub(super) async fn switch(
         let tables = config.polled_tables();
         let names: Vec<TableName> = tables.iter().map(|table| table.outbox.name.clone()).collect();
         let switched = Switched::find(books, &names).await?;
+        if !switched.lock(books).await? {
+            let what =
+                "another switch of these tables is at work, of a configuration with another name";
+            writeln!(terminal.err, "error: nothing was done: {what}")?;
+            return Ok(Exit::Failure);
+        }
         let towards = match command {
             Switch::Stream(_) => Towards::Stream,
             Switch::Polling(_) => Towards::Polling,
@@ -205,6 +211,17 @@ impl Switching<'_> {
             return Ok(Some(Exit::Done));
         }
         how.confirmation.ask(super::Form::Text, self.config, (to, "changed"), terminal)
+    }
+
+    /// A person may end the command, and so may a connection that breaks: then nothing is said.
+    fn say_unpolled(&self, terminal: &mut Terminal<'_>) -> io::Result<()> {
+        writeln!(
+            terminal.out,
+            "tables: nobody polls {} before this command is complete; should it end before, type \
+             it again",
+            self.table_list()
+        )?;
+        terminal.out.flush()
     }
 
     fn table_list(&self) -> String {

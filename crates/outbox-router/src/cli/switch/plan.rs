@@ -121,8 +121,10 @@ impl Found<'_> {
         let Self { name, .. } = self;
         match (self.slot, self.witness) {
             (SlotFound::There, Presence::Missing) => Some(format!(
-                "there is a slot {name}, and no witness of it; if a router has delivered rows of \
-                 these tables from it, type this command with --streamed"
+                "there is a slot {name}, and no witness of it: workers take no table that its \
+                 publication has; if a router has delivered rows from it, type this command with \
+                 --streamed, and if none ever has, outbox-router teardown --apply --forget with \
+                 postgres.source = \"stream\""
             )),
             (SlotFound::Missing, Presence::There) => Some(format!(
                 "there is a witness of a stream, and its slot {name} is gone; rows that the stream \
@@ -153,8 +155,8 @@ impl Found<'_> {
         let Self { name, .. } = self;
         let is = if self.slot == SlotFound::Lost { "lost" } else { "gone" };
         let what = format!(
-            "the tables were streamed, and the slot {name} is {is}: nothing shows which rows it \
-             has delivered"
+            "the slot {name} is {is}: nothing shows which rows of these tables a router has \
+             delivered from it"
         );
         Failure::of(Case::SwitchWithoutSlot, what).naming(Name::Slot, *name)
     }

@@ -36,10 +36,15 @@ impl Switching<'_> {
     ) -> Result<Exit, TaskError> {
         let found = self.found().await?;
         let Some(todo) = found.to_polling(args.streamed)? else {
-            writeln!(terminal.out, "the tables are polled already: {}", self.table_list())?;
+            let tables = self.table_list();
             if let Some(left) = found.left_of_a_stream() {
-                writeln!(terminal.out, "  hint: {left}")?;
+                writeln!(
+                    terminal.err,
+                    "error: no switch says that {tables} are streamed, and {left}"
+                )?;
+                return Ok(Exit::Failure);
             }
+            writeln!(terminal.out, "the tables are polled already: {tables}")?;
             return Ok(Exit::Done);
         };
         let role = self.access.role_of_router();
@@ -60,6 +65,7 @@ impl Switching<'_> {
         self.switched.make_tables(self.books, role.as_deref()).await?;
         if todo == ToPolling::Mark {
             self.switched.say_streamed(self.books, self.by).await?;
+            self.say_unpolled(terminal)?;
             reached!(PollingStreamNoted);
             let mut held = self.held_slot().await?;
             if !Box::pin(self.mark(&mut held, terminal)).await? {
@@ -74,7 +80,9 @@ impl Switching<'_> {
         }
         let next = match todo {
             // The configuration of the workers was never changed.
-            ToPolling::GiveUp => "the workers take the tables again by themselves".to_owned(),
+            ToPolling::GiveUp => "workers that run take the tables again; where none runs: \
+                                  outbox-router run"
+                .to_owned(),
             ToPolling::Mark | ToPolling::CleanUp => format!(
                 "outbox-router setup --apply {ADMIN}, where it was never typed for polling, and \
                  start outbox-router run again"
@@ -223,6 +231,7 @@ impl Switching<'_> {
         let confirmed = slot.and_then(|slot| slot.confirmed_flush_lsn).unwrap_or(Lsn::ZERO);
         // Rows of a gap are not delivered, and would be marked.
         let Some((witness, cluster)) = witness else {
+            self.switched.refuse_polled(self.books).await?;
             witness::baseline(self.config, reading, &[])?;
             let publication = self.config.postgres.publication.as_str();
             let left = self.switched.left_out(self.books, publication).await?;
@@ -231,6 +240,8 @@ impl Switching<'_> {
                     .into())
             });
         };
+        let streamed: Vec<u32> = witness.tables.iter().map(|table| table.as_u32()).collect();
+        self.switched.refuse_unstreamed(self.books, &streamed).await?;
         let left = witness::check_as_left(self.config, &witness, &cluster, reading)?;
         let left = left.iter().find(|failure| failure.code == Code::TableUnconfigured);
         match left {

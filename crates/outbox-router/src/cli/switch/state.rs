@@ -1,7 +1,9 @@
 //! How far the tables of the configuration are handed over: their rows in `outbox_router.switch`.
 
-use relay::{Code, Failure, Name, TableName};
-use tokio_postgres::Client;
+use std::collections::BTreeMap;
+
+use relay::{Case, Code, Failure, Name, TableName};
+use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
 use crate::{
@@ -13,9 +15,11 @@ use crate::{
     },
 };
 
-/// The tables that are switched together, by their OIDs.
+/// The tables that are switched together.
 pub(super) struct Switched {
     oids: Vec<u32>,
+    /// Of each, in the same order.
+    names: Vec<TableName>,
 }
 
 /// Where the tables are to go.
@@ -49,7 +53,15 @@ impl Switched {
             };
             oids.push(row.try_get(0)?);
         }
-        Ok(Self { oids })
+        Ok(Self { oids, names: tables.to_vec() })
+    }
+
+    /// Locks them for as long as the connection lasts, against switches of other pipelines. Returns
+    /// `false` where another one has the lock.
+    pub(super) async fn lock(&self, client: &Client) -> Result<bool, TaskError> {
+        let query = "select bool_and(pg_try_advisory_lock( \
+                     hashtextextended('outbox_router switch ' || r, 0))) from unnest($1::oid[]) r";
+        Ok(client.query_one(query, &[&self.oids]).await?.try_get(0)?)
     }
 
     /// Reads how far they are. On the way back, tables of which nothing is said are where the
@@ -66,27 +78,84 @@ impl Switched {
         if !held::exists(client, "switch").await? {
             return Ok(Standing::default());
         }
-        let query = "select state, made_publication from outbox_router.switch \
+        let query = "select relation, state, made_publication from outbox_router.switch \
                      where relation = any($1)";
         let rows = client.query(query, &[&self.oids]).await?;
-        let mut standings = Vec::with_capacity(rows.len());
+        let (mut states, mut made_publication) = (BTreeMap::<u32, SwitchState>::new(), false);
         for row in &rows {
-            let text: String = row.try_get(0)?;
-            let made_publication = row.try_get(1)?;
+            let text: String = row.try_get(1)?;
             let state = SwitchState::of(&text).ok_or_else(|| of_later_version(&text))?;
-            standings.push(Standing { state: Some(state), made_publication });
+            states.insert(row.try_get(0)?, state);
+            made_publication |= row.try_get::<_, bool>(2)?;
         }
-        let Some(first) = standings.first().copied() else { return Ok(Standing::default()) };
-        let may_join = towards == Towards::Polling && first.state == Some(SwitchState::Stream);
-        if (standings.len() != self.oids.len() && !may_join)
-            || standings.iter().any(|other| other.state != first.state)
+        let Some(first) = states.values().next().copied() else { return Ok(Standing::default()) };
+        let may_join = towards == Towards::Polling && first == SwitchState::Stream;
+        if (states.len() != self.oids.len() && !may_join)
+            || states.values().any(|other| *other != first)
         {
-            let what = "outbox_router.switch has some tables of this configuration and not all: \
-                        name the tables in it that were switched together";
-            return Err(Failure::new(Code::Switched, what).into());
+            return Err(self.apart(&states).into());
         }
-        let made_publication = standings.iter().any(|standing| standing.made_publication);
-        Ok(Standing { made_publication, ..first })
+        Ok(Standing { state: Some(first), made_publication })
+    }
+
+    fn apart(&self, states: &BTreeMap<u32, SwitchState>) -> Failure {
+        let tables = self.oids.iter().zip(&self.names).map(|(oid, name)| match states.get(oid) {
+            Some(SwitchState::Stream) => format!("{name} is streamed"),
+            Some(state) => format!("the switch of {name} has the state {}", state.as_str()),
+            None => format!("{name} is polled"),
+        });
+        let what =
+            format!("the tables are not equally far: {}", tables.collect::<Vec<_>>().join(", "));
+        Failure::of(Case::SwitchApart, what)
+    }
+
+    /// # Errors
+    /// A table is none of these, which a router has streamed, nor a partition of one, nor the table
+    /// that one of them is a partition of.
+    pub(super) async fn refuse_unstreamed(
+        &self,
+        client: &Client,
+        streamed: &[u32],
+    ) -> Result<(), TaskError> {
+        let query = "select t.place from unnest($1::oid[]) with ordinality as t (oid, place) \
+                     where t.oid <> all ($2::oid[]) \
+                       and not exists (select from pg_partition_ancestors(t.oid) a \
+                                       where a.relid = any ($2::oid[])) \
+                       and not exists (select from unnest($2::oid[]) s, pg_partition_ancestors(s) a \
+                                       where a.relid = t.oid) \
+                     order by 1 limit 1";
+        self.refuse_first(client.query_opt(query, &[&self.oids, &streamed]).await?)
+    }
+
+    /// The same, where no witness says which tables a router has streamed: those were not that
+    /// workers have had, and no switch has handed over.
+    ///
+    /// # Errors
+    /// Such a table.
+    pub(super) async fn refuse_polled(&self, client: &Client) -> Result<(), TaskError> {
+        for table in ["lease", "switch"] {
+            if !held::exists(client, table).await? {
+                return Ok(());
+            }
+        }
+        let query = "select t.place from unnest($1::oid[]) with ordinality as t (oid, place) \
+                     where exists (select from outbox_router.lease l where l.relation = t.oid) \
+                       and not exists (select from outbox_router.switch h \
+                                       where h.relation = t.oid) \
+                     order by 1 limit 1";
+        self.refuse_first(client.query_opt(query, &[&self.oids]).await?)
+    }
+
+    fn refuse_first(&self, unstreamed: Option<Row>) -> Result<(), TaskError> {
+        let Some(row) = unstreamed else { return Ok(()) };
+        let place: i64 = row.try_get(0)?;
+        let place = usize::try_from(place).unwrap_or_default().saturating_sub(1);
+        let Some(table) = self.names.get(place) else { return Ok(()) };
+        let what = format!(
+            "no router has streamed table {table}: its pending rows are not delivered, and would \
+             be marked"
+        );
+        Err(Failure::of(Case::SwitchUnstreamed, what).naming(Name::Table, table).into())
     }
 
     /// The tables of the publication that are none of these, nor partitions of them.

@@ -6,8 +6,10 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::{
-    ASK_EVERY, COMMAND, Described, Switching, TELL_EVERY, args::ToStreamArgs, commits::Seen,
-    plan::ToStream,
+    ASK_EVERY, COMMAND, Described, Switching, TELL_EVERY,
+    args::ToStreamArgs,
+    commits::Seen,
+    plan::{SlotFound, ToStream},
 };
 use crate::{
     cli::{
@@ -28,7 +30,7 @@ use crate::{
 
 /// What a person has to know where the command ends before it is complete.
 const STOPPED: &str = "\
-stopped before all rows were sent, and nobody polls the tables now; the same command goes on, and \
+the switch is not complete, and nobody polls the tables: the same command goes on, and \
 outbox-router switch polling gives the tables back to the workers";
 
 impl Switching<'_> {
@@ -40,8 +42,18 @@ impl Switching<'_> {
     ) -> Result<Exit, TaskError> {
         check_kafka(self.config, self.access).await?;
         let version = check_stream(self.books, self.config, &self.names).await?;
-        let Some(todo) = self.found().await?.to_stream()? else {
+        let found = self.found().await?;
+        let Some(todo) = found.to_stream()? else {
             writeln!(terminal.out, "the tables are streamed already: {}", self.table_list())?;
+            if found.slot != SlotFound::There {
+                let slot = self.slot();
+                writeln!(
+                    terminal.out,
+                    "  but their slot {slot} is gone or lost: with postgres.source = \"stream\", \
+                     outbox-router status says what to do"
+                )?;
+                return Ok(Exit::Failure);
+            }
             self.say_next(terminal)?;
             return Ok(Exit::Done);
         };
@@ -58,6 +70,7 @@ impl Switching<'_> {
             let role = (router, role.as_deref());
             rehearse_stream(self.books, (self.config, self.access), of, role).await?;
         }
+        self.say_left_behind(&mut last, terminal).await?;
         let steps = self.steps_to_stream(todo, role.as_deref());
         if let Some(exit) = self.ask(&args.how, &steps, "hand them over", terminal)? {
             return Ok(exit);
@@ -65,8 +78,12 @@ impl Switching<'_> {
         let done = match todo {
             ToStream::Send => {
                 make_role(self.books, self.access, router, terminal.out).await?;
+                reached!(StreamRoleMade);
+                make_topic(self.config, self.access).await?;
+                reached!(StreamTopicMade);
                 self.switched.make_tables(self.books, role.as_deref()).await?;
                 self.switched.close(self.books, last.worker, self.by).await?;
+                self.say_unpolled(terminal)?;
                 reached!(StreamClosed);
                 let sent = Box::pin(self.send((args, version), &mut last, terminal)).await;
                 if !matches!(sent, Ok(true)) {
@@ -164,6 +181,30 @@ impl Switching<'_> {
         Ok(())
     }
 
+    /// Where later rows do not wait for them, they stop nothing, and a stream never sends them.
+    async fn say_left_behind(
+        &self,
+        last: &mut Described,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<(), TaskError> {
+        if self.config.dead_letters.hold_key == HoldKeys::Yes {
+            return Ok(());
+        }
+        let Described { database, tables, .. } = last;
+        for (place, table) in tables.iter().enumerate() {
+            let found = database.survey(TableIndex(place)).await?;
+            if found.abandoned != RowCount::Exactly(0) {
+                writeln!(
+                    terminal.out,
+                    "note: {} has rows that are abandoned, which the stream never sends, and which \
+                     cannot be requeued afterwards: outbox-router dead-letters list",
+                    table.name()
+                )?;
+            }
+        }
+        Ok(())
+    }
+
     /// A slot is made and followed over a connection for replication, which few poolers pass on.
     async fn refuse_pooler(&self, args: &ToStreamArgs) -> Result<(), TaskError> {
         drop(new_slot::connect(&self.source()?).await?);
@@ -229,8 +270,6 @@ impl Switching<'_> {
         let of = (self.names.as_slice(), version);
         mend_publication(self.books, self.config, of, terminal.out).await?;
         reached!(StreamPublicationMade);
-        make_topic(self.config, self.access).await?;
-        reached!(StreamTopicMade);
         Ok(())
     }
 
@@ -266,6 +305,8 @@ impl Switching<'_> {
         let mut held: SlotHolder = made.hold().await?;
         writeln!(terminal.out, "pending rows: {rows} are older than the slot")?;
         if rows > 0 {
+            // One may have been written since they were looked at last.
+            self.refuse_switched_later(&last.tables, args.wait).await?;
             tokio::select! {
                 waited = Box::pin(self.wait_until_seen(&seen, args.wait, terminal)) => waited?,
                 failure = held.lost() => return Err(failure.into()),

@@ -160,10 +160,10 @@ async fn handed(
 ) -> Result<Option<String>, TaskError> {
     let slot = config.postgres.slot.as_str();
     let has_slot = exists(client, SLOT, slot).await?;
-    let query = "select relation::regclass::text, state in ('closing', 'marked') \
+    let query = "select relation::regclass::text, state in ('closing', 'sent', 'marked') \
                  from outbox_router.switch \
                  where relation in (select to_regclass(t) from unnest($1::text[]) t) \
-                   and ($2 or state in ('closing', 'marked')) order by 1 limit 1";
+                   and ($2 or state in ('closing', 'sent', 'marked')) order by 1 limit 1";
     let tables: Vec<String> = names.iter().map(|name| quote_table(name)).collect();
     let Some(row) = client.query_opt(query, &[&tables, &has_slot]).await? else { return Ok(None) };
     let (table, is_under_way): (String, bool) = (row.try_get(0)?, row.try_get(1)?);

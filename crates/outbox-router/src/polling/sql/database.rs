@@ -25,6 +25,7 @@ use super::{
     survey::{TableSurvey, survey},
     table::{PolledTable, not_described},
     transaction::BEGINS,
+    undone::UndoneMarks,
 };
 use crate::{monitor::Connect, retention::TableFigures};
 
@@ -45,6 +46,7 @@ pub struct Database<C> {
 struct Entry {
     config: TableConfig,
     known: Option<Known>,
+    undone: UndoneMarks,
     trust: Trust,
 }
 
@@ -95,8 +97,12 @@ impl Known {
 impl<C: Connect> Database<C> {
     /// Opens no connection yet.
     pub fn new(connect: C, tables: Vec<TableConfig>, settings: SqlSettings) -> Self {
-        let tables =
-            tables.into_iter().map(|config| Entry { config, known: None, trust: Trust::Yes });
+        let tables = tables.into_iter().map(|config| Entry {
+            config,
+            known: None,
+            undone: UndoneMarks::default(),
+            trust: Trust::Yes,
+        });
         Self { connection: Connection::new(connect), tables: tables.collect(), settings }
     }
 
@@ -114,6 +120,7 @@ impl<C: Connect> Database<C> {
         let described = table.described();
         let (fetch, settle) = (FetchText::of(&table), SettleText::of(&table));
         entry.known = Some(Known { table, fetch, settle, blocked: Blocked::default() });
+        entry.undone = UndoneMarks::default();
         entry.trust = Trust::Yes;
         Ok(described)
     }
@@ -131,10 +138,16 @@ impl<C: Connect> Database<C> {
         if request.shards.is_empty() || request.limit == 0 {
             return Ok(Fetched { rows: Vec::new(), more: More::No, claimed: Claimed::No });
         }
-        let entry = self.tables.get_mut(request.table.0).and_then(|entry| entry.known.as_mut());
-        let known = entry.ok_or_else(|| not_described(request.table.0))?;
+        let entry = self.tables.get_mut(request.table.0);
+        let (known, marks) = entry
+            .and_then(|entry| Some((entry.known.as_mut()?, &mut entry.undone)))
+            .ok_or_else(|| not_described(request.table.0))?;
         let fetch = async |client: &Client| known.fetch(client, request).await;
-        self.connection.ask(REQUEST_LIMIT, fetch).await
+        let fetched = self.connection.ask(REQUEST_LIMIT, fetch).await?;
+        if marks.are_undone(fetched.rows.first().map(|row| &row.id)) {
+            return Err(self.undone(request.table));
+        }
+        Ok(fetched)
     }
 
     /// Writes what became of rows, in one transaction.
@@ -167,11 +180,20 @@ impl<C: Connect> Database<C> {
             Some("t") => Written::Yes,
             Some(_) | None => Written::NotOurs,
         };
-        let published = settle.published.and_then(|place| answers.get(BEGINS + place));
-        let published = published.map_or(0, |answer| answer.count);
-        let published = usize::try_from(published).unwrap_or(usize::MAX);
+        let marked = settle.published.and_then(|place| answers.get(BEGINS + place));
+        let marked = marked.and_then(|answer| answer.rows.first());
+        let count = |place| -> Option<usize> { marked?.try_get(place).ok()??.parse().ok() };
+        let (published, open) = (count(0).unwrap_or(0), count(1).unwrap_or(0));
+        if open > 0 {
+            return Err(self.undone(request.table));
+        }
         if written == Written::Yes && published < request.published.len() {
             self.refuse_unmarked(request).await?;
+        }
+        if written == Written::Yes
+            && let Some(entry) = self.tables.get_mut(request.table.0)
+        {
+            entry.undone.marked(request.published.first());
         }
         Ok(Settled { written, published })
     }
@@ -184,13 +206,16 @@ impl<C: Connect> Database<C> {
         let answers = self.ask(request.table, &sql).await?;
         let row = answers.get(BEGINS).and_then(|answer| answer.rows.first());
         match row.and_then(|row| row.try_get(0).ok().flatten()) {
-            Some("t") => Err(unfit(
-                known(&self.tables, request.table)?.table.name(),
-                "rows that were marked as published are pending still: a rule or a trigger of the \
-                 table keeps its rows from being updated or deleted",
-            )),
+            Some("t") => Err(self.undone(request.table)),
             Some(_) | None => Ok(()),
         }
+    }
+
+    fn undone(&self, table: TableIndex) -> Failure {
+        let Some(entry) = self.tables.get(table.0) else { return not_described(table.0) };
+        let what = "rows that were marked as published are pending still: a rule or a trigger of the \
+                    table keeps its rows from being updated or deleted, or changes them back";
+        unfit(&entry.config.outbox.name, what)
     }
 
     /// Counts the rows of a table that was described, by their states.

@@ -152,7 +152,11 @@ fn row_columns(table: &PolledTable) -> String {
     }
     let attempts = table.marks.attempts.as_ref().map_or_else(
         || "0".to_owned(),
-        |attempts| format!("coalesce(t.{}, 0)", quote_identifier(&attempts.column)),
+        // Another program may have written anything, and one row must not end the reading.
+        |attempts| {
+            let column = quote_identifier(&attempts.column);
+            format!("least(greatest(coalesce(t.{column}, 0), 0), {})", i32::MAX)
+        },
     );
     write!(all, "{} as k, {attempts} as a, {} as w", table.key.sql("t"), table.written_at)
         .unwrap_or_default();
@@ -194,7 +198,8 @@ fn reading(table: &PolledTable) -> (String, [String; 2]) {
 /// `picked`: which rows, and how many bytes up to each. `locked`: those of them that fit into
 /// memory, locked. `blocked`: the first of each key that somebody else has locked; behind the rows
 /// comes one for each such key, with nothing but the key. `taken`: those that come before it; the
-/// keys of most rows are not blocked at all, which is found by hashing.
+/// keys of most rows are not blocked at all, which is found by hashing. Where a claim was not
+/// written, a row of nothing says so: its row is not returned, and later ones of its key are.
 fn claiming(table: &PolledTable) -> (String, [String; 2]) {
     let (columns, order) = order_columns(table);
     let identity = table.identity.iter().enumerate();
@@ -228,13 +233,15 @@ fn claiming(table: &PolledTable) -> (String, [String; 2]) {
         row_columns(table),
         and(&table.conditions().ready("t")),
     );
+    let nulls = "null, ".repeat(table.row.columns.len());
     let rest = format!(
         "), claimed as (update {quoted} t set {} from taken p where {taken} returning p.*) \
          select {names}, (select max(r) from picked), (select count(*) from picked) from (\
            select {names}, n from claimed union all \
-           select {}g, null, null, null from blocked) o order by n",
+           select {nulls}g, null, null, null from blocked union all \
+           select {nulls}null, null, null, null \
+             where (select count(*) from claimed) < (select count(*) from taken)) o order by n",
         claim(table),
-        "null, ".repeat(table.row.columns.len())
     );
     (select, [taking, rest])
 }

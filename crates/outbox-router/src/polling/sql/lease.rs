@@ -4,11 +4,10 @@
 use std::{collections::HashMap, time::Duration};
 
 use relay::{
-    Code, Failure, TableName,
+    Code, Failure, Moment, TableName,
     polling::{LeaseRequest, Leases, RequestNumber, SHARDS, ShardSet, Share, TableLeases},
     source::Oid,
 };
-use tokio::time::Instant;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -24,7 +23,7 @@ use super::{
     switch,
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
-use crate::monitor::Connect;
+use crate::{monitor::Connect, polling::clock::LeaseClock};
 
 /// For how long a worker that is not heard of is remembered.
 const REMEMBERED: Duration = Duration::from_secs(3_600);
@@ -36,7 +35,8 @@ pub struct LeaseTable<C> {
     worker: Worker,
     stream: Option<StreamNames>,
     /// When this worker has held something of a table last.
-    held: HashMap<TableName, Instant>,
+    held: HashMap<TableName, Moment>,
+    clock: LeaseClock,
 }
 
 /// This worker.
@@ -60,7 +60,7 @@ impl<C: Connect> LeaseTable<C> {
     ) -> Self {
         let worker = Worker { id: worker, name, lease, requests: RequestNumber(0) };
         let (connection, held) = (Connection::new(connect), HashMap::new());
-        Self { connection, tables, worker, stream: None, held }
+        Self { connection, tables, worker, stream: None, held, clock: LeaseClock::start() }
     }
 
     /// Takes no table that this stream has, unless a switch says that workers may.
@@ -79,7 +79,7 @@ impl<C: Connect> LeaseTable<C> {
         self.worker.requests = self.worker.requests.next();
         // An answer that comes later than this is of no use.
         let limit = self.worker.lease.max(Duration::from_secs(1));
-        let began = Instant::now();
+        let began = self.clock.now().at;
         let unheld = match request {
             LeaseRequest::Hold { .. } => self.unheld(began),
             LeaseRequest::Release => Vec::new(),
@@ -103,10 +103,10 @@ impl<C: Connect> LeaseTable<C> {
 
     /// The tables of which this worker has held nothing for a lease, so that a slot may stream
     /// them: a stream that is made meanwhile finds leases of the others.
-    fn unheld(&self, now: Instant) -> Vec<TableName> {
+    fn unheld(&self, now: Moment) -> Vec<TableName> {
         let is_held = |table: &&TableName| {
             let held = self.held.get(*table);
-            held.is_some_and(|at| now.duration_since(*at) < self.worker.lease)
+            held.is_some_and(|at| now.since(*at) < self.worker.lease)
         };
         self.tables.iter().filter(|table| !is_held(table)).cloned().collect()
     }

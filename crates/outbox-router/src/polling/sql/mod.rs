@@ -52,6 +52,7 @@ mod survey;
 pub mod switch;
 mod table;
 mod transaction;
+mod undone;
 mod upkeep;
 mod words;
 

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
 use super::{
     blocked::BlockedKey,
-    failure::{malformed, of_table},
+    failure::{malformed, of_table, unfit},
     table::PolledTable,
     transaction::BEGINS,
 };
@@ -67,14 +67,23 @@ pub(super) async fn read(
 }
 
 /// The key in a row of the answer that has nothing else: a row of a table has an identity.
+///
+/// # Errors
+/// It has nothing at all: a row was claimed, and is as it was (P041).
 fn blocked(row: &SimpleQueryRow, table: &PolledTable) -> Result<Option<BlockedKey>, Failure> {
     for column in &table.identity {
         if value(row, column.place)?.is_some() {
             return Ok(None);
         }
     }
-    let key = value(row, table.row.columns.len())?;
-    Ok(key.map(BlockedKey::new))
+    match value(row, table.row.columns.len())? {
+        Some(key) => Ok(Some(BlockedKey::new(key))),
+        None => Err(unfit(
+            &table.name,
+            "rows that were claimed are as they were: a rule or a trigger of the table keeps its rows \
+             from being updated",
+        )),
+    }
 }
 
 /// Whether rows are left that were not read, as each row says it: by the bytes up to it; where rows

@@ -57,7 +57,8 @@ pub(super) struct SettleSql {
     pub(super) sql: String,
     /// Which of them says whether the shards are this worker's.
     pub(super) fence: usize,
-    /// Which of them marks rows as published.
+    /// Which of them marks rows as published, and says how many it has marked, and how many of them
+    /// are open all the same.
     pub(super) published: Option<usize>,
 }
 
@@ -123,9 +124,23 @@ impl SettleText {
             failures.into_iter().chain(self.abandoned.sql(&abandoned, |rows| self.failed(rows)));
         statements.extend(failures.map(|failure| failure + &is_ours));
         statements.iter_mut().for_each(|statement| *statement += &format!(" and {held}"));
+        if published.is_some()
+            && let Some(marking) = statements.first_mut()
+        {
+            let is_open = match table.marks.decides {
+                Decides::Presence => "false".to_owned(),
+                Decides::Status | Decides::Flag | Decides::Time => {
+                    and(&table.conditions().open("t"))
+                }
+            };
+            *marking = format!(
+                "with marked as ({marking} returning {is_open} as is_open) \
+                 select count(*), count(*) filter (where is_open) from marked"
+            );
+        }
         let released = self.released.sql(&request.released, ids);
         statements.extend(released.map(|statement| match table.marks.claim.by {
-            Some(_) => statement,
+            Some(_) => format!("{statement} and {}", table.is_the_one_named()),
             // The claim could be that of the worker that has the shard now.
             None => format!("{statement} and {held}"),
         }));
@@ -364,9 +379,10 @@ mod tests {
     fn rows_are_found_by_their_identity_and_marked_while_they_are_pending() {
         let sql = sql(&samples::table(samples::time()), &request());
         let expected = format!(
-            "update \"public\".\"outbox\" t set \"published_at\" = now() \
-             from unnest('{{\"1\",\"2\"}}'::int8[]) {FOUND}t.\"published_at\" is null and {NAMED}; \
-             commit"
+            "; with marked as (update \"public\".\"outbox\" t set \"published_at\" = now() \
+             from unnest('{{\"1\",\"2\"}}'::int8[]) {FOUND}t.\"published_at\" is null and {NAMED} \
+             returning t.\"published_at\" is null as is_open) \
+             select count(*), count(*) filter (where is_open) from marked; commit"
         );
         assert!(sql.ends_with(&expected), "{sql}");
     }
@@ -413,7 +429,8 @@ mod tests {
         let mark = MarkConfig { how: MarkHow::Delete, ..MarkConfig::default() };
         let table = samples::table_of(Vec::new(), mark).unwrap();
         let sql = sql(&table, &request());
-        assert!(sql.contains("; delete from \"public\".\"outbox\" t using unnest("), "{sql}");
-        assert!(sql.ends_with(&format!("x.k0 and {NAMED}; commit")), "{sql}");
+        let delete = "(delete from \"public\".\"outbox\" t using unnest(";
+        assert!(sql.contains(delete), "{sql}");
+        assert!(sql.contains(&format!("x.k0 and {NAMED} returning false as is_open)")), "{sql}");
     }
 }

@@ -93,6 +93,11 @@ impl PolledTable {
         let name = config.outbox.name.clone();
         check_version(&facts)?;
         check_select(&name, &facts)?;
+        if facts.is("inherited") {
+            let what = "other tables inherit from it, and its primary key is unique in it alone: by it \
+                        rows of those would be marked, too (a partitioned table may be polled)";
+            return Err(unfit(&name, what));
+        }
         let row = facts.row(&name);
         let mapped = Mapped::of(config, &row)?;
         let key = Key::of(&name, &facts, &mapped.key)?;

@@ -28,13 +28,18 @@ const STATEMENT_LIMIT: &str = "60s";
 /// How long a statement waits for a lock, such as that of a migration.
 const LOCK_LIMIT: &str = "10s";
 
+/// How long the server waits for a worker that reads no answer, with the rows that it has locked:
+/// one that is frozen. Over a Unix-domain socket it waits as long as that lasts.
+const UNREAD_LIMIT: &str = "10s";
+
 /// A policy that hides rows from this role ends the statement instead: a hidden row would never be
 /// published. To compile statements of small, known shape takes longer than to run them.
-const PLAIN: [(&str, &str); 5] = [
+const PLAIN: [(&str, &str); 6] = [
     ("row_security", "off"),
     ("search_path", "pg_catalog"),
     ("statement_timeout", STATEMENT_LIMIT),
     ("lock_timeout", LOCK_LIMIT),
+    ("tcp_user_timeout", UNREAD_LIMIT),
     ("jit", "off"),
 ];
 
@@ -139,8 +144,8 @@ mod tests {
     fn settings_end_with_the_transaction() {
         let text = begin(Access::ReadWrite, Ways::Indexes);
         assert!(text.starts_with("begin isolation level read committed, read write; select "));
-        assert_eq!(text.matches("set_config(").count(), 5 + 5 + 6 + 1);
-        assert_eq!(text.matches(", true)").count(), 5 + 5 + 6 + 1);
+        assert_eq!(text.matches("set_config(").count(), 6 + 5 + 6 + 1);
+        assert_eq!(text.matches(", true)").count(), 6 + 5 + 6 + 1);
         assert_eq!(text.matches(';').count(), BEGINS);
         assert!(begin(Access::ReadOnly, Ways::Any).contains("read only"));
         assert_eq!(switch_session().matches(", false)").count(), 5 + 1);

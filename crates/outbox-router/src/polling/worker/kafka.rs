@@ -12,11 +12,11 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::clock::LeaseClock;
 use crate::{
     blocking::blocking,
     codes::hint,
     kafka::{self, Health, KafkaSettings, KafkaSink, TopicClient, TopicDescription},
+    polling::clock::LeaseClock,
     tap::Tap,
     warning::warn,
 };

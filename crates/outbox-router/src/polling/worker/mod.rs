@@ -6,7 +6,6 @@
 //! statement delays no lease. A third listens for NOTIFY, where that is wanted.
 
 mod caller;
-mod clock;
 mod failures;
 mod kafka;
 #[cfg(test)]
@@ -26,12 +25,12 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-pub(crate) use self::clock::LeaseClock;
 use self::{
     caller::Caller,
     kafka::{Done, Producer},
 };
 use super::{
+    clock::LeaseClock,
     report::WorkerReport,
     sql::{Database, LeaseTable, Listener},
 };

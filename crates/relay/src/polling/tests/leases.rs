@@ -29,6 +29,25 @@ fn without_a_lease_nothing_is_read() {
     assert_eq!(world.states(), [RowState::Published]);
 }
 
+/// The shell reads the table as it is now, and the core would read the columns by their former
+/// places.
+#[test]
+fn a_table_whose_marks_were_refused_is_described_before_it_is_read_again() {
+    let mut world = World::new(settings());
+    world.insert(&[K]);
+    world.settle();
+    let acks = world.sink.ack_all();
+    world.input(PollInput::Acks(&acks));
+    let Some(PollAction::Settle(_)) = world.take_asked() else { panic!("marks") };
+    let failure = Failure::new(Code::ColumnMissing, "column published_at does not exist");
+    world.input(PollInput::Settled(Err(failure)));
+    world.pass(Duration::from_secs(1));
+    world.asked.retain(|asked| !matches!(asked, PollAction::Lease(_)));
+    let Some(marks @ PollAction::Settle(_)) = world.take_asked() else { panic!("marks, again") };
+    world.answer(marks);
+    assert_eq!(world.asked, [PollAction::Describe(TableIndex(0))]);
+}
+
 /// Another worker may have its shards of the one that bears the name now.
 #[test]
 fn a_table_that_was_made_anew_is_read_only_when_it_is_described_and_leased() {

@@ -7,9 +7,10 @@ use crate::invariant::Invariant;
 
 impl PollingWorld {
     /// No two workers that run hold the same shard, as they see it. One that has more than its
-    /// share of a table, or may not always read it, reads nothing of it, so it counts as holding
-    /// nothing. For a lease after a jump of the server's clock a worker may still count on shards
-    /// that another one has been given; it produces nothing of them, which the checker sees.
+    /// share of a table reads nothing of it, so it counts as holding nothing; one that may not
+    /// always read a table may have given back what it still counts, and is left out. For a lease
+    /// after a jump of the server's clock a worker may still count on shards that another one has
+    /// been given; it produces nothing of them, which the checker sees.
     pub(super) fn check_beliefs(&mut self) {
         if self.clock.has_jumped(self.at) {
             return;

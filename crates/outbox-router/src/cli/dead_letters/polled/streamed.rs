@@ -7,7 +7,10 @@ use tokio_postgres::Client;
 use crate::{
     cli::TaskError,
     held,
-    polling::sql::{PolledTable, switch::SwitchState},
+    polling::sql::{
+        PolledTable,
+        switch::{SwitchState, switching},
+    },
 };
 
 /// # Errors
@@ -31,6 +34,9 @@ pub(super) async fn refuse_streamed(
             continue;
         }
         let table = table.name();
+        if let Some(failure) = switching(table, SwitchState::of(&state)) {
+            return Err(failure.into());
+        }
         let what = format!(
             "table {table} was handed to the stream by {by} at {since}: it would not send these \
              rows when they are pending again"

@@ -12,12 +12,13 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{
-    super::{LeaseClock, Worker, WorkerParts},
+    super::{Worker, WorkerParts},
     at_work::AtWork,
 };
 use crate::{
     kafka::KafkaSettings,
     polling::{
+        clock::LeaseClock,
         report::WorkerReport,
         sql::{
             Database, LeaseTable, MarkConfig, RowScope, SqlSettings, StreamNames, TableConfig,
