@@ -115,6 +115,7 @@ async fn marks_that_a_rule_or_a_trigger_undoes_are_a_failure() {
         let published: Vec<_> = worker.fetch(9).await.rows.into_iter().map(|row| row.id).collect();
         let request = SettleRequest { published, ..nothing() };
         fixture.run(make).await;
+        worker.database.describe(TABLE).await.unwrap();
         let refused = worker.database.settle(&request).await.unwrap_err();
         assert_eq!(refused.code, Code::Polling, "{refused}");
         assert!(refused.message.contains("a rule or a trigger"), "{refused}");

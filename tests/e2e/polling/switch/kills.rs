@@ -96,8 +96,8 @@ const AFTER_ROWS: [Round; 6] = [
 
 /// Every place on the way there but one, and what gives it up is killed as well.
 const GIVEN_UP: [Round; 15] = [
-    back(&[("stream-role-made", 1)], &[]),
     back(&[("stream-closed", 1)], &[("table-made", TABLES)]),
+    back(&[("stream-role-made", 1)], &[]),
     back(&[("stream-workers-gone", 1)], &[("polling-rows-forgotten", 1)]),
     back(&[("stream-publication-noted", 1)], &[("polling-opened", 1)]),
     back(&[("stream-publication-made", 1)], &[("polling-publication-dropped", 1)]),

@@ -305,12 +305,12 @@ impl Switching<'_> {
         let mut held: SlotHolder = made.hold().await?;
         writeln!(terminal.out, "pending rows: {rows} are older than the slot")?;
         if rows > 0 {
-            // One may have been written since they were looked at last.
-            self.refuse_switched_later(&last.tables, args.wait).await?;
             tokio::select! {
                 waited = Box::pin(self.wait_until_seen(&seen, args.wait, terminal)) => waited?,
                 failure = held.lost() => return Err(failure.into()),
             }
+            // One may have been written since they were looked at last.
+            self.refuse_switched_later(&last.tables, args.wait).await?;
         }
         if !Box::pin(self.drain(last, &mut held, terminal)).await? {
             return Ok(false);

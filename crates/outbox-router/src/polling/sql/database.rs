@@ -8,7 +8,7 @@ use relay::{
     },
 };
 use tokio::time::Instant;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, SimpleQueryRow};
 
 use super::{
     blocked::Blocked,
@@ -120,7 +120,7 @@ impl<C: Connect> Database<C> {
         let described = table.described();
         let (fetch, settle) = (FetchText::of(&table), SettleText::of(&table));
         entry.known = Some(Known { table, fetch, settle, blocked: Blocked::default() });
-        entry.undone = UndoneMarks::default();
+        entry.undone.described();
         entry.trust = Trust::Yes;
         Ok(described)
     }
@@ -181,10 +181,10 @@ impl<C: Connect> Database<C> {
             Some(_) | None => Written::NotOurs,
         };
         let marked = settle.published.and_then(|place| answers.get(BEGINS + place));
-        let marked = marked.and_then(|answer| answer.rows.first());
-        let count = |place| -> Option<usize> { marked?.try_get(place).ok()??.parse().ok() };
-        let (published, open) = (count(0).unwrap_or(0), count(1).unwrap_or(0));
-        if open > 0 {
+        let published = marked.map_or(0, |answer| answer.count);
+        let published = usize::try_from(published).unwrap_or(usize::MAX);
+        let is_open = |row: &SimpleQueryRow| row.try_get(0).ok().flatten() == Some("t");
+        if marked.is_some_and(|answer| answer.rows.iter().any(is_open)) {
             return Err(self.undone(request.table));
         }
         if written == Written::Yes && published < request.published.len() {

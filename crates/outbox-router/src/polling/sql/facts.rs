@@ -23,8 +23,9 @@ pub(super) struct Facts {
     pub(super) version: i32,
     pub(super) role: String,
     pub(super) encoding: String,
-    /// `standby`, `partitioned`, `inherited` (other tables inherit from it), `row_security`;
-    /// `usage` and `delete` are privileges.
+    /// `standby`, `partitioned`, `inherited` (other tables inherit from it), `row_security`,
+    /// `rewritten` (a trigger may change what an UPDATE writes); `usage` and `delete` are
+    /// privileges.
     flags: Vec<String>,
     pub(super) columns: Vec<ColumnFacts>,
     /// Unique indexes, the primary key first.
@@ -60,8 +61,8 @@ pub(super) struct ColumnFacts {
     /// The conditions on this column alone.
     #[serde(default)]
     pub(super) checks: Option<Vec<String>>,
-    /// `not_null`, `generated`, `identity`; `in_steps`: a sequence that sessions do not take one
-    /// number at a time of; `leads`: an index of all rows begins with it; `select`
+    /// `not_null`, `generated`, `identity`; `cached`: of its sequence each session takes several
+    /// numbers at a time; `leads`: an index of all rows begins with it; `select`
     /// and `update` are privileges.
     pub(super) flags: Vec<String>,
 }
@@ -158,13 +159,12 @@ impl ColumnFacts {
         types.iter().any(|of| of.oid() == self.base)
     }
 
-    /// Whether its values come from a sequence, and follow each other as they were taken: not those
-    /// of a sequence with `CACHE`, of which each session takes several at a time, nor those of one
-    /// with another `INCREMENT` than 1, between which an application puts its own.
+    /// Whether its values come from a sequence, and follow each other as rows were written: not
+    /// those of one with `CACHE`, of which each session takes several at a time.
     pub(super) fn is_sequence(&self) -> bool {
         let default = self.default.as_deref().unwrap_or_default();
         self.is_of(&[Type::INT8, Type::INT4, Type::INT2])
-            && !self.is("in_steps")
+            && !self.is("cached")
             && (self.is("identity") || default.starts_with("nextval("))
     }
 }
@@ -177,6 +177,9 @@ pub(super) fn check_version(facts: &Facts) -> Result<(), Failure> {
     let what = format!("this PostgreSQL has the version {}, polling needs 13", facts.version);
     Err(Failure::new(Code::ServerError, what))
 }
+
+/// In `pg_trigger.tgtype`: for each row (1), before (2), an UPDATE (16).
+const UPDATED_BEFORE: i16 = 1 + 2 + 16;
 
 fn statement(table: &TableName) -> String {
     let (schema, name) = (literal(&table.schema), literal(&table.name));
@@ -198,7 +201,14 @@ fn statement(table: &TableName) -> String {
              case when pg_is_in_recovery() then 'standby' end, \
              case when t.relkind = 'p' then 'partitioned' end, \
              case when t.relkind = 'r' and exists ( \
-               select from pg_inherits where inhparent = t.oid) then 'inherited' end, \
+               select from pg_inherits i join pg_class k on k.oid = i.inhrelid \
+               where i.inhparent = t.oid \
+                 and k.relnamespace::regnamespace::text <> '_timescaledb_internal') \
+               then 'inherited' end, \
+             case when exists (select from pg_trigger g where not g.tgisinternal \
+               and g.tgenabled <> 'D' and g.tgtype & {UPDATED_BEFORE} = {UPDATED_BEFORE} \
+               and (g.tgrelid = t.oid or g.tgrelid in ( \
+                 select relid from pg_partition_tree(t.oid)))) then 'rewritten' end, \
              case when row_security_active(t.oid) then 'row_security' end, \
              case when has_schema_privilege(t.schema, 'usage') then 'usage' end, \
              case when has_table_privilege(t.oid, 'delete') then 'delete' end], null), \
@@ -229,12 +239,12 @@ const COLUMNS: &str = "\
           case when a.attnotnull then 'not_null' end, \
           case when a.attgenerated <> '' then 'generated' end, \
           case when a.attidentity <> '' then 'identity' end, \
-          case when exists (select from pg_sequence s join pg_depend u on (s.seqcache > 1 \
-              or s.seqincrement <> 1) and (u.classid = 'pg_class'::regclass \
+          case when exists (select from pg_sequence s join pg_depend u on s.seqcache > 1 \
+              and (u.classid = 'pg_class'::regclass \
                 and u.objid = s.seqrelid and u.refobjid = a.attrelid and u.refobjsubid = a.attnum \
               or u.classid = 'pg_attrdef'::regclass and u.objid = d.oid \
                 and u.refclassid = 'pg_class'::regclass and u.refobjid = s.seqrelid)) \
-            then 'in_steps' end, \
+            then 'cached' end, \
           case when exists (select from pg_index i join pg_class x on x.oid = i.indexrelid \
             join pg_am m on m.oid = x.relam where i.indrelid = t.oid and i.indisvalid \
             and i.indpred is null and m.amname = 'btree' and i.indkey[0] = a.attnum) \

@@ -69,12 +69,6 @@ pub(super) fn of_table(error: tokio_postgres::Error, table: &TableName) -> Failu
         }
         SqlState::READ_ONLY_SQL_TRANSACTION => standby(),
         SqlState::FEATURE_NOT_SUPPORTED if said.message.contains("during recovery") => standby(),
-        // What a statement returns is not known where a rule has another one in its place.
-        SqlState::FEATURE_NOT_SUPPORTED => {
-            let rule = "a rule or a trigger of the table may keep its rows from being updated or \
-                        deleted";
-            unfit(table, &format!("PostgreSQL said {said}; {rule}"))
-        }
         // It passes when the other transaction ends.
         SqlState::LOCK_NOT_AVAILABLE
         | SqlState::QUERY_CANCELED

@@ -18,7 +18,7 @@ use super::{
     settle::identities,
     size::size,
     table::PolledTable,
-    transaction::{Access, COMMIT, Ways, begin},
+    transaction::{Access, COMMIT, Ways, begin, begin_claiming},
 };
 use crate::postgres::quote_identifier;
 
@@ -66,6 +66,10 @@ impl FetchText {
         };
         let [taken, rest] = tail;
         let ways = if table.has_pending_index() { Ways::Indexes } else { Ways::Any };
+        let begin = match claimed {
+            Claimed::Yes => begin_claiming(ways),
+            Claimed::No => begin(Access::ReadWrite, ways),
+        };
         let mut conditions = vec![table.is_the_one_named()];
         conditions.extend(table.conditions().ready("t"));
         conditions.extend(table.filter.as_ref().map(|filter| filter.sql("t")));
@@ -82,12 +86,7 @@ impl FetchText {
             ));
         }
         Self {
-            head: format!(
-                "{}{select} from {} t where {}",
-                begin(Access::ReadWrite, ways),
-                table.quoted(),
-                and(&conditions)
-            ),
+            head: format!("{}{select} from {} t where {}", begin, table.quoted(), and(&conditions)),
             order: format!(" order by {} limit ", table.order_by()),
             tail: [taken, rest + COMMIT],
             key: table.key.never_null("t"),

@@ -87,7 +87,8 @@ pub(super) fn writing_order(
         let is_number = time != Some(name) && column.is_of(&NUMBERS);
         let is_identity = identity.contains(name);
         // The numbers of rows are counted up wherever they are counted.
-        let ascends = name == HLC || column.is_sequence() || is_number && is_identity;
+        let ascends =
+            name == HLC || column.is_sequence() || is_number && is_identity && !column.is("cached");
         if ascends || column.default.as_deref().is_some_and(ascends_by_default) {
             return WritingOrder::Kept;
         }

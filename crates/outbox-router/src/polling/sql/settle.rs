@@ -57,8 +57,8 @@ pub(super) struct SettleSql {
     pub(super) sql: String,
     /// Which of them says whether the shards are this worker's.
     pub(super) fence: usize,
-    /// Which of them marks rows as published, and says how many it has marked, and how many of them
-    /// are open all the same.
+    /// Which of them marks rows as published. Where a trigger may change what it writes, it says of
+    /// each whether it is open all the same.
     pub(super) published: Option<usize>,
 }
 
@@ -125,18 +125,11 @@ impl SettleText {
         statements.extend(failures.map(|failure| failure + &is_ours));
         statements.iter_mut().for_each(|statement| *statement += &format!(" and {held}"));
         if published.is_some()
+            && table.facts.is("rewritten")
+            && table.marks.decides != Decides::Presence
             && let Some(marking) = statements.first_mut()
         {
-            let is_open = match table.marks.decides {
-                Decides::Presence => "false".to_owned(),
-                Decides::Status | Decides::Flag | Decides::Time => {
-                    and(&table.conditions().open("t"))
-                }
-            };
-            *marking = format!(
-                "with marked as ({marking} returning {is_open} as is_open) \
-                 select count(*), count(*) filter (where is_open) from marked"
-            );
+            marking.push_str(&format!(" returning {}", and(&table.conditions().open("t"))));
         }
         let released = self.released.sql(&request.released, ids);
         statements.extend(released.map(|statement| match table.marks.claim.by {
@@ -379,10 +372,9 @@ mod tests {
     fn rows_are_found_by_their_identity_and_marked_while_they_are_pending() {
         let sql = sql(&samples::table(samples::time()), &request());
         let expected = format!(
-            "; with marked as (update \"public\".\"outbox\" t set \"published_at\" = now() \
-             from unnest('{{\"1\",\"2\"}}'::int8[]) {FOUND}t.\"published_at\" is null and {NAMED} \
-             returning t.\"published_at\" is null as is_open) \
-             select count(*), count(*) filter (where is_open) from marked; commit"
+            "; update \"public\".\"outbox\" t set \"published_at\" = now() \
+             from unnest('{{\"1\",\"2\"}}'::int8[]) {FOUND}t.\"published_at\" is null and {NAMED}; \
+             commit"
         );
         assert!(sql.ends_with(&expected), "{sql}");
     }
@@ -429,8 +421,7 @@ mod tests {
         let mark = MarkConfig { how: MarkHow::Delete, ..MarkConfig::default() };
         let table = samples::table_of(Vec::new(), mark).unwrap();
         let sql = sql(&table, &request());
-        let delete = "(delete from \"public\".\"outbox\" t using unnest(";
-        assert!(sql.contains(delete), "{sql}");
-        assert!(sql.contains(&format!("x.k0 and {NAMED} returning false as is_open)")), "{sql}");
+        assert!(sql.contains("; delete from \"public\".\"outbox\" t using unnest("), "{sql}");
+        assert!(sql.ends_with(&format!("x.k0 and {NAMED}; commit")), "{sql}");
     }
 }

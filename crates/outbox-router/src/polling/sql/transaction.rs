@@ -29,17 +29,17 @@ const STATEMENT_LIMIT: &str = "60s";
 const LOCK_LIMIT: &str = "10s";
 
 /// How long the server waits for a worker that reads no answer, with the rows that it has locked:
-/// one that is frozen. Over a Unix-domain socket it waits as long as that lasts.
-const UNREAD_LIMIT: &str = "10s";
+/// one that is frozen. Over a Unix-domain socket, and on a system without TCP_USER_TIMEOUT, it
+/// waits as long as that lasts.
+const UNREAD: (&str, &str) = ("tcp_user_timeout", "10s");
 
 /// A policy that hides rows from this role ends the statement instead: a hidden row would never be
 /// published. To compile statements of small, known shape takes longer than to run them.
-const PLAIN: [(&str, &str); 6] = [
+const PLAIN: [(&str, &str); 5] = [
     ("row_security", "off"),
     ("search_path", "pg_catalog"),
     ("statement_timeout", STATEMENT_LIMIT),
     ("lock_timeout", LOCK_LIMIT),
-    ("tcp_user_timeout", UNREAD_LIMIT),
     ("jit", "off"),
 ];
 
@@ -70,6 +70,15 @@ pub(super) const BEGINS: usize = 2;
 
 /// The statements that begin a transaction.
 pub(super) fn begin(access: Access, ways: Ways) -> String {
+    begin_with(access, ways, &[])
+}
+
+/// The same, of one that locks rows which it then returns.
+pub(super) fn begin_claiming(ways: Ways) -> String {
+    begin_with(Access::ReadWrite, ways, &[UNREAD])
+}
+
+fn begin_with(access: Access, ways: Ways, more: &[(&str, &str)]) -> String {
     let (access, durable) = match access {
         Access::ReadOnly => ("read only", None),
         Access::ReadWrite => ("read write", Some(durable(Lasting::Transaction))),
@@ -78,7 +87,8 @@ pub(super) fn begin(access: Access, ways: Ways) -> String {
         Ways::Any => &[][..],
         Ways::Indexes => &INDEXES,
     };
-    let settings = settings(PLAIN.iter().chain(&VALUE_FORMS).chain(ways), Lasting::Transaction);
+    let settings =
+        settings(PLAIN.iter().chain(&VALUE_FORMS).chain(ways).chain(more), Lasting::Transaction);
     let settings: Vec<String> = settings.chain(durable).collect();
     format!("begin isolation level read committed, {access}; select {}; ", settings.join(", "))
 }
@@ -144,8 +154,8 @@ mod tests {
     fn settings_end_with_the_transaction() {
         let text = begin(Access::ReadWrite, Ways::Indexes);
         assert!(text.starts_with("begin isolation level read committed, read write; select "));
-        assert_eq!(text.matches("set_config(").count(), 6 + 5 + 6 + 1);
-        assert_eq!(text.matches(", true)").count(), 6 + 5 + 6 + 1);
+        assert_eq!(text.matches("set_config(").count(), 5 + 5 + 6 + 1);
+        assert_eq!(text.matches(", true)").count(), 5 + 5 + 6 + 1);
         assert_eq!(text.matches(';').count(), BEGINS);
         assert!(begin(Access::ReadOnly, Ways::Any).contains("read only"));
         assert_eq!(switch_session().matches(", false)").count(), 5 + 1);
