@@ -11,6 +11,7 @@ use crate::{
     clock::Moment,
     failure::Failure,
     progress::ticket::{SessionId, TRANSACTION_MASK, TransactionRef},
+    source::Oid,
 };
 
 /// See the module's header.
@@ -45,6 +46,8 @@ pub(super) struct Asked {
     pub(super) at: Moment,
     /// The lease request whose answer said which shards this worker has.
     pub(super) as_of: RequestNumber,
+    /// The table that it was read of.
+    pub(super) relation: Oid,
 }
 
 /// Whether a batch came to its end.

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::{
+    batch::Batch,
     lease_length::LeaseLength,
     protocol::{LeaseRequest, Leases, RequestNumber, Share, TableLeases},
     shards::ShardSet,
@@ -199,6 +200,12 @@ impl Lease {
     /// Whether every one of these shards of a table is held, and records may be produced.
     pub(super) fn covers(&self, table: usize, shards: ShardSet, at: Moment) -> bool {
         self.may_produce(at) && shards.is_within(self.held(table))
+    }
+
+    /// The same of a batch: since it was read, another table may have taken the name.
+    pub(super) fn covers_batch(&self, batch: &Batch, at: Moment) -> bool {
+        let table = batch.table.0;
+        self.relation(table) == Some(batch.asked.relation) && self.covers(table, batch.shards, at)
     }
 
     /// Until when records may be produced.

@@ -136,7 +136,7 @@ impl Poller {
 
     fn stop_batch_if_unheld(&mut self, at: Moment) {
         let Work::Producing(batch) = &self.work else { return };
-        let is_held = self.lease.covers(batch.table.0, batch.shards, at);
+        let is_held = self.lease.covers_batch(batch, at);
         let goes_on = is_held && at < self.stale_at(batch.asked) && self.drain_by.is_none();
         if let Work::Producing(batch) = &mut self.work
             && !goes_on
@@ -231,7 +231,8 @@ impl Poller {
         self.last = index.0;
         let request = FetchRequest { table: index, shards, limit, passed_over };
         self.actions.push_back(PollAction::Fetch(request.clone()));
-        self.work = Work::Fetching { request, asked: Asked { at, as_of: self.lease.as_of() } };
+        let asked = Asked { at, as_of: self.lease.as_of(), relation: known.relation };
+        self.work = Work::Fetching { request, asked };
     }
 
     /// When a table is to be read or described after `at`. One that is due already waits for

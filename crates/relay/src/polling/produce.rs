@@ -69,7 +69,7 @@ impl Poller {
         let Self { work: Work::Producing(batch), lease, sink, .. } = self else { return false };
         sink.is_ready()
             && is_in_time
-            && lease.covers(batch.table.0, batch.shards, at)
+            && lease.covers_batch(batch, at)
             && batch.has_next()
     }
 

@@ -213,6 +213,22 @@ fn a_batch_whose_shards_went_to_another_worker_is_given_up() {
     assert_eq!(world.core.report(world.now).claims_lost, 1);
 }
 
+/// Its shards are those of the table that bears the name now.
+#[test]
+fn a_batch_of_a_table_that_was_made_anew_is_given_up() {
+    let mut world = World::new(settings());
+    world.insert(&[K; 3]);
+    world.collect_until_fetched();
+    world.remade = 1;
+    world.now = world.now + Duration::from_secs(4);
+    world.core.handle(PollInput::Tick, world.time());
+    let lease = world.core.next_action().expect("a renewal");
+    world.answer(lease);
+    world.produce();
+    assert!(world.produced().is_empty());
+    assert_eq!(world.core.report(world.now).claims_lost, 1);
+}
+
 #[test]
 fn a_batch_that_was_stopped_and_then_not_marked_counts_once_as_a_lost_claim() {
     let mut world = World::new(settings());
