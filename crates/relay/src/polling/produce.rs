@@ -67,10 +67,7 @@ impl Poller {
         let is_in_time =
             at < self.stale_at(batch.asked) && self.purge_at(batch).is_none_or(|due| at < due);
         let Self { work: Work::Producing(batch), lease, sink, .. } = self else { return false };
-        sink.is_ready()
-            && is_in_time
-            && lease.covers_batch(batch, at)
-            && batch.has_next()
+        sink.is_ready() && is_in_time && lease.covers_batch(batch, at) && batch.has_next()
     }
 
     fn offer_next<S: RecordSink>(&mut self, sink: &mut S, at: Moment) -> Produced {
