@@ -17,48 +17,31 @@ struct Later {
 }
 
 impl Switching<'_> {
+    /// Looks at the pending rows that `of` reads, all or those that are older than the slot.
+    ///
     /// # Errors
     /// Rows are not to be sent within `wait`, nor within a lease (P043).
     pub(super) async fn refuse_later(
         &self,
         tables: &[PolledTable],
+        of: impl Fn(&PolledTable) -> String,
         wait: Duration,
     ) -> Result<(), TaskError> {
-        for table in tables {
-            let later = self.later(&table.pending_later()).await?;
-            self.refuse(later, table, wait)?;
-        }
-        Ok(())
-    }
-
-    /// The same of the rows that are older than the slot.
-    ///
-    /// # Errors
-    /// As [`Self::refuse_later`].
-    pub(super) async fn refuse_switched_later(
-        &self,
-        tables: &[PolledTable],
-        wait: Duration,
-    ) -> Result<(), TaskError> {
-        for table in tables {
-            let later = self.later(&table.switched_later()).await?;
-            self.refuse(later, table, wait)?;
-        }
-        Ok(())
-    }
-
-    fn refuse(&self, later: Later, table: &PolledTable, wait: Duration) -> Result<(), Failure> {
         // For so long workers of this pipeline take the rows that they are sending.
         let within = wait.max(self.config.polling.lease);
-        if let (Some(at), Some(seconds)) = (&later.at, later.seconds)
-            && seconds > within.as_secs_f64()
-        {
-            let what = format!(
-                "{} pending rows of {} are not to be sent yet, the last not before {at}",
-                later.rows,
-                table.name()
-            );
-            return Err(Failure::of(Case::SwitchLater, what).naming(Name::Table, table.name()));
+        for table in tables {
+            let later = self.later(&of(table)).await?;
+            if let (Some(at), Some(seconds)) = (&later.at, later.seconds)
+                && seconds > within.as_secs_f64()
+            {
+                let Later { rows, .. } = later;
+                let what = format!(
+                    "{rows} pending rows of {} are not to be sent yet, the last not before {at}",
+                    table.name()
+                );
+                let failure = Failure::of(Case::SwitchLater, what);
+                return Err(failure.naming(Name::Table, table.name()).into());
+            }
         }
         Ok(())
     }

@@ -5,7 +5,10 @@ use std::fmt;
 
 use relay::{Case, Failure, Name, TableName, source::Catalog};
 
-use super::switch::{SwitchState, switching};
+use super::{
+    literals::table_names,
+    switch::{SwitchState, switching},
+};
 use crate::{
     held::are_readable,
     postgres::{TextQuery, quote_literal},
@@ -87,13 +90,10 @@ fn polled(pipeline: &str, table: &TableName, workers: u64) -> Failure {
 /// The OIDs of the tables of these names. `to_regclass` would be refused to a role that may not use
 /// their schemas, and a stream needs no right on its tables.
 fn named<'t>(tables: impl Iterator<Item = &'t TableName>) -> String {
-    let names: Vec<String> = tables
-        .map(|table| format!("({}, {})", quote_literal(&table.schema), quote_literal(&table.name)))
-        .collect();
     format!(
         "select p.oid from pg_class p join pg_namespace m on m.oid = p.relnamespace \
          where (m.nspname::text, p.relname::text) in ({})",
-        names.join(", ")
+        table_names(tables)
     )
 }
 

@@ -5,7 +5,7 @@ use relay::{Case, Failure, Name, TableName};
 
 use super::{
     kept_from_stream::{is_among, published},
-    literals::literal,
+    literals::{literal, table_names},
     settings::StreamNames,
 };
 use crate::{held::are_readable, postgres::TextQuery};
@@ -43,10 +43,6 @@ fn streamed(slot: &str, table: &TableName) -> Failure {
 }
 
 fn statement(stream: &StreamNames, tables: &[TableName]) -> String {
-    let names: Vec<String> = tables
-        .iter()
-        .map(|table| format!("({}, {})", literal(&table.schema), literal(&table.name)))
-        .collect();
     format!(
         "select n.nspname::text, c.relname::text from pg_class c \
          join pg_namespace n on n.oid = c.relnamespace \
@@ -55,7 +51,7 @@ fn statement(stream: &StreamNames, tables: &[TableName]) -> String {
              and s.plugin = 'pgoutput' and s.database = current_database() and not s.temporary) \
            and not exists (select from outbox_router.switch h where h.relation = c.oid) \
            and {} order by 1, 2",
-        names.join(", "),
+        table_names(tables),
         literal(&stream.slot),
         is_among("c.oid", &published(&stream.publication))
     )

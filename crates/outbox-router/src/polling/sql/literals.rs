@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use relay::TableName;
+
 /// A string literal.
 pub(super) fn literal(value: &str) -> String {
     let mut out = String::with_capacity(value.len() + 2);
@@ -64,6 +66,13 @@ pub(super) fn numbers(values: impl IntoIterator<Item = impl std::fmt::Display>) 
     }
     text.push_str("}'");
     text
+}
+
+/// The names of tables, schemas first, for `(nspname::text, relname::text) in (…)`.
+pub(super) fn table_names<'t>(tables: impl IntoIterator<Item = &'t TableName>) -> String {
+    let name =
+        |table: &TableName| format!("({}, {})", literal(&table.schema), literal(&table.name));
+    tables.into_iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

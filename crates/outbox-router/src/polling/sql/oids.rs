@@ -8,7 +8,7 @@ use tokio_postgres::Client;
 use super::{
     connection::run,
     failure::malformed,
-    literals::literal,
+    literals::table_names,
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
 use crate::postgres::sql_failure;
@@ -18,11 +18,7 @@ pub(super) async fn oids(
     client: &Client,
     tables: &[TableName],
 ) -> Result<HashMap<TableName, u32>, Failure> {
-    let names: Vec<String> = tables
-        .iter()
-        .map(|table| format!("({}, {})", literal(&table.schema), literal(&table.name)))
-        .collect();
-    if names.is_empty() {
+    if tables.is_empty() {
         return Ok(HashMap::new());
     }
     let sql = format!(
@@ -30,7 +26,7 @@ pub(super) async fn oids(
          join pg_namespace n on n.oid = c.relnamespace \
          where c.relkind in ('r', 'p') and (n.nspname::text, c.relname::text) in ({}){COMMIT}",
         begin(Access::ReadOnly, Ways::Any),
-        names.join(", ")
+        table_names(tables)
     );
     let answers = run(client, &sql).await.map_err(sql_failure)?;
     let mut oids = HashMap::new();

@@ -197,13 +197,12 @@ fn a_lease_is_renewed_long_before_it_ends() {
     }
 }
 
-#[test]
-fn a_batch_whose_shards_went_to_another_worker_is_given_up() {
+/// A batch is given up if this has changed when its worker's leases are renewed.
+fn given_up_after(change: impl FnOnce(&mut World)) {
     let mut world = World::new(settings());
     world.insert(&[K; 3]);
     world.collect_until_fetched();
-    world.held = (0..3).collect();
-    world.workers = 20;
+    change(&mut world);
     world.now = world.now + Duration::from_secs(4);
     world.core.handle(PollInput::Tick, world.time());
     let lease = world.core.next_action().expect("a renewal");
@@ -213,20 +212,18 @@ fn a_batch_whose_shards_went_to_another_worker_is_given_up() {
     assert_eq!(world.core.report(world.now).claims_lost, 1);
 }
 
+#[test]
+fn a_batch_whose_shards_went_to_another_worker_is_given_up() {
+    given_up_after(|world| {
+        world.held = (0..3).collect();
+        world.workers = 20;
+    });
+}
+
 /// Its shards are those of the table that bears the name now.
 #[test]
 fn a_batch_of_a_table_that_was_made_anew_is_given_up() {
-    let mut world = World::new(settings());
-    world.insert(&[K; 3]);
-    world.collect_until_fetched();
-    world.remade = 1;
-    world.now = world.now + Duration::from_secs(4);
-    world.core.handle(PollInput::Tick, world.time());
-    let lease = world.core.next_action().expect("a renewal");
-    world.answer(lease);
-    world.produce();
-    assert!(world.produced().is_empty());
-    assert_eq!(world.core.report(world.now).claims_lost, 1);
+    given_up_after(|world| world.remade = 1);
 }
 
 #[test]
