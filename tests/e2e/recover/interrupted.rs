@@ -78,7 +78,7 @@ async fn of_two_at_once_one_is_refused() {
     .unwrap();
     let (exit, _, said) = recover(&fixture, &[]).await;
     assert_eq!(exit, Some(1), "{said}");
-    assert!(said.contains("is in use by pid") || said.contains("are being sent by"), "{said}");
+    assert!(said.contains("a command of this pipeline is at work in process"), "{said}");
     let output = run.wait_with_output().await.unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     fixture.restart().await.unwrap();
