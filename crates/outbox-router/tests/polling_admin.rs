@@ -124,7 +124,7 @@ async fn the_document_says_what_is_pending_and_who_holds_what() {
     assert_eq!((&status["state"], &status["name"]), (&json!("polling"), &json!("shop")));
     assert_eq!(status["verdict"]["word"], "ok");
     let sentence = status["verdict"]["sentence"].as_str().unwrap();
-    let begins = "rows flow; 1 row waits for another attempt; 2 rows are given up; 3 rows are not due \
+    let begins = "rows flow; 1 row waits for another attempt; 2 rows are abandoned; 3 rows are not due \
                   yet, the first is in ";
     assert!(sentence.starts_with(begins), "{sentence}");
     assert_eq!(status["pending"]["rows"], 25);

@@ -14,7 +14,7 @@ const COLUMNS: &str = "alter table outbox \
     add last_error text";
 
 #[tokio::test]
-async fn a_row_is_delivered_given_up_or_pending_and_no_slot_is_spoken_of() {
+async fn a_row_is_delivered_abandoned_or_pending_and_no_slot_is_spoken_of() {
     let builder = polling().set("on_error.bad_row", "dead_letter").set("retry.max_attempts", 1);
     let mut fixture = started(builder, COLUMNS).await;
     let session = fixture.session().await.unwrap();

@@ -91,7 +91,7 @@ async fn a_frozen_worker_that_wakes_up_produces_nothing_of_what_is_no_longer_its
 }
 
 #[tokio::test]
-async fn workers_that_come_and_go_give_up_their_shards_in_order() {
+async fn workers_that_come_and_go_give_back_their_shards_in_order() {
     let mut fixture = started(polling(), COLUMNS).await;
     let running = fixture.load(load());
     for _ in 0..3 {

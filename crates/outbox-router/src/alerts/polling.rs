@@ -43,7 +43,7 @@ pub(super) const ALERTS: &[Alert] = &[
         ),
         hold: 0,
         severity: Severity::Warning,
-        summary: "{{ $value }} rows of {{ $labels.table }} are given up",
+        summary: "{{ $value }} rows of {{ $labels.table }} are abandoned",
         description: "They could not be delivered in as many attempts as retry.max_attempts allows. \
                       With dead_letters.hold_key, later rows of their keys wait behind them. \
                       `outbox-router dead-letters list` shows why; when the cause is removed, \

@@ -70,8 +70,8 @@ fn others_go_on(explanation: &Explanation) -> Option<String> {
     Some(format!(
         "With on_error.{class} = \"dead_letter\" the router does not stop at such an event, and the \
          events of other keys go on. One that is streamed goes into the table that outbox-router \
-         setup --dead-letters makes. A row that is polled stays in its own table, marked as given \
-         up: that takes a column abandoned_at, or a status with a word for abandoned."
+         setup --dead-letters makes. A row that is polled stays in its own table, marked as \
+         abandoned: that takes a column abandoned_at, or a status with a word for abandoned."
     ))
 }
 

@@ -178,8 +178,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         title: "a table cannot be polled",
         meaning: "With postgres.source = \"polling\" a table needs a primary key, by which a row is \
                   found again; a column that says that a row is published; a key that SQL can \
-                  compute; and, where [on_error] makes dead letters, columns in which a row that is \
-                  given up is recorded. The message names what this table lacks, or how long it took \
+                  compute; and, where [on_error] makes dead letters, columns in which an abandoned \
+                  row is recorded. The message names what this table lacks, or how long it took \
                   to read. The other tables are polled.",
         remedy: "add what the message names, or name the column in outbox.mark or outbox.columns \
                  (docs/polling.md has the columns); then `{setup}`, since the index of pending rows \

@@ -326,7 +326,7 @@ fn an_explanation_says_of_both_sources_what_becomes_of_an_event() {
     let text = explained("R001");
     let corrected = "one that is polled can:\n  update TABLE set KEY_COLUMN = VALUE where ID_COLUMN \
                      = 'ID'\n\nWith on_error.bad_row = \"dead_letter\" ";
-    let kept = "A row that is polled stays in its own table, marked as given up: that takes a \
+    let kept = "A row that is polled stays in its own table, marked as abandoned: that takes a \
                 column abandoned_at, or a status with a word for abandoned.";
     for part in [corrected, "that outbox-router setup --dead-letters makes. ", kept] {
         assert!(text.contains(part), "{part}: {text}");

@@ -107,7 +107,7 @@ tables! {
             "a list of words of the status column",
             parse_word, String::clone, BY_DEFAULT, "[\"PENDING\"]"
         );
-        /// The word of rows that a worker has taken.
+        /// The word of rows that a worker has claimed.
         processing: Option<String> = None,
             optional_text(WORD, parse_word, String::clone, BY_DEFAULT, "PROCESSING");
         /// The word of rows that are delivered.
@@ -116,7 +116,7 @@ tables! {
         /// The word of rows that could not be delivered, and are tried again.
         failed: Option<String> = None,
             optional_text(WORD, parse_word, String::clone, BY_DEFAULT, "FAILED");
-        /// The word of rows that are given up.
+        /// The word of abandoned rows.
         abandoned: Option<String> = None,
             optional_text(WORD, parse_word, String::clone, BY_DEFAULT, "ABANDONED");
     }

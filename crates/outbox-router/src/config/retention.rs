@@ -75,7 +75,7 @@ tables! {
         partitions_ahead: u64 = 7, count(1..=1_000);
         /// How long events that have left the table of held events, and the decisions about them,
         /// stay in outbox_router.held and outbox_router.decision; where rows are polled, how long
-        /// rows that are given up stay in their tables.
+        /// abandoned rows stay in their tables.
         abandoned_keep: Duration = days(30), duration(HOUR..=3_650 * DAY);
         // One statement locks its rows until it ends, and its WAL is written at once.
         /// The most rows that one statement deletes.

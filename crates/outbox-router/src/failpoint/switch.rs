@@ -13,7 +13,7 @@ pub enum SwitchPlace {
     StreamTopicMade,
     /// Either command: one statement of those that make the tables of the switch is committed.
     TableMade,
-    /// The workers are told to give up their keys.
+    /// The workers are told to give back their keys.
     StreamClosed,
     /// They hold nothing any more.
     StreamWorkersGone,

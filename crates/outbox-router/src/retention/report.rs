@@ -20,7 +20,7 @@ pub struct RetentionReport {
     pub failure: Option<Failure>,
     /// Why nothing is removed now, although nothing failed.
     pub waits: Option<&'static str>,
-    /// Closed events and decisions, or polled rows that were given up, that were removed since the
+    /// Closed events and decisions, or abandoned rows of polled tables, that were removed since the
     /// start of the process.
     pub abandoned: u64,
 }

@@ -10,7 +10,7 @@ use crate::{
     server::{CommandOutput, Server, run_line},
 };
 
-/// A table whose rows have states: one is given up, one waits for another attempt, each with a
+/// A table whose rows have states: one is abandoned, one waits for another attempt, each with a
 /// pending row of its key behind it; one is published, and one is pending.
 const STATES: &str = "\
     create table outbox (id bigint primary key, aggregate_type text not null default 'order', \
@@ -100,7 +100,7 @@ const UNTOUCHED: &str = "1 ABANDONED 5, 2 PENDING 0, 3 FAILED 1, 4 PENDING 0, 5 
 const SECOND_UNTOUCHED: &str = "1 ABANDONED 5, 3 FAILED 1, 7 PENDING 0, 8 ABANDONED 5";
 
 #[tokio::test]
-async fn rows_that_are_given_up_are_listed_with_what_waits_behind_them() {
+async fn rows_that_are_abandoned_are_listed_with_what_waits_behind_them() {
     let polled = Polled::new(STATES, "");
     let list = polled.type_line("dead-letters list", "").await;
     assert_eq!((list.exit, list.err.as_str()), (Exit::Failure, ""), "{list:?}");
@@ -109,7 +109,7 @@ table          id  key   attempts  behind  since                         last er
 public.outbox  1   a     5         1       written 2026-01-01T00:00:00Z  R009: headers are no object
 public.outbox  6   it's  5         0       written 2026-01-01T00:00:00Z  R014: no JSON
 
-2 rows given up, 1 row of their keys behind them
+2 rows abandoned, 1 row of their keys behind them
 next: outbox-router dead-letters show --id 1
 ";
     assert_eq!(list.out, expected);
@@ -186,7 +186,7 @@ async fn a_requeued_row_is_as_if_it_had_never_been_tried() {
     assert_eq!((&all["changed"], &all["events"][0]["id"]), (&1.into(), &"6".into()));
     let none = polled.type_line("dead-letters requeue --all --yes", "").await;
     assert_eq!(none.exit, Exit::Failure);
-    assert!(none.err.contains("no row that is given up is selected"), "{none:?}");
+    assert!(none.err.contains("no abandoned row is selected"), "{none:?}");
 }
 
 /// The stream does not send a row that is pending again, and `switch polling` would mark it.
@@ -254,7 +254,7 @@ async fn nothing_is_decided_by_an_id_of_two_tables_before_the_table_is_named() {
     assert_eq!(each.exit, Exit::Done, "each id is that of one row: {each:?}");
     let other = polled.type_line("dead-letters requeue --id 6 --table second --yes", "").await;
     assert_eq!(other.exit, Exit::Failure, "{other:?}");
-    let why = "left out: 6 is no row of public.second that is given up";
+    let why = "left out: 6 is no row of public.second that is abandoned";
     assert!(other.err.contains(why), "{other:?}");
     assert_eq!(polled.states(), UNTOUCHED);
     assert_eq!(polled.states_of("second"), SECOND_UNTOUCHED);
@@ -307,9 +307,9 @@ async fn a_table_that_cannot_be_polled_hides_no_row_of_another() {
     let polled = Polled::two("");
     polled.server.sql("alter table second drop constraint second_pkey");
     for (line, shown) in [
-        ("list", "\n2 rows given up, 1 row of their keys behind them\n"),
+        ("list", "\n2 rows abandoned, 1 row of their keys behind them\n"),
         ("list --waiting", "\n1 row waiting for another attempt, "),
-        ("list --key nobody", "no row of the other tables is given up\n"),
+        ("list --key nobody", "no row of the other tables is abandoned\n"),
         ("show --id 1", "table      public.outbox\n"),
         ("show --id 3", "state      waiting for another attempt, "),
     ] {
@@ -414,7 +414,7 @@ async fn held_events_are_selected_by_their_table_too() {
 }
 
 #[tokio::test]
-async fn a_row_that_is_given_up_by_a_time_is_requeued_and_dropped() {
+async fn a_row_that_is_abandoned_by_a_time_is_requeued_and_dropped() {
     let polled = Polled::new(TIMES, "");
     let insert = "insert into outbox (n, abandoned_at, attempts) \
                   values (1, '2026-01-03', 5), (2, '2026-01-04', 5), (3, null, 0)";
@@ -466,10 +466,7 @@ async fn cleanup_removes_published_and_abandoned_rows_and_never_a_pending_one() 
     );
     polled.user = "postgres";
     let dry = polled.type_line("cleanup --dry-run", "").await;
-    assert!(
-        dry.out.contains("public.outbox: 5 published rows to delete, and 1 that were given up"),
-        "{dry:?}"
-    );
+    assert!(dry.out.contains("public.outbox: 5 published rows to delete, 1 abandoned"), "{dry:?}");
     assert_eq!(polled.server.sql(LEFT), "1 2 3 4 5 6 7 8 9");
     let no = polled.type_line("cleanup", "no\n").await;
     assert_eq!((no.exit, polled.server.sql(LEFT).as_str()), (Exit::Failure, "1 2 3 4 5 6 7 8 9"));
@@ -483,7 +480,7 @@ async fn cleanup_removes_published_and_abandoned_rows_and_never_a_pending_one() 
     polled.server.end_transaction("holder");
     std::mem::drop(locked);
     let done = polled.type_line("cleanup", "orders\n").await;
-    assert!(done.out.contains("public.outbox: 1 published rows deleted, and 0"), "{done:?}");
+    assert!(done.out.contains("public.outbox: 1 published rows deleted, 0 abandoned"), "{done:?}");
     assert_eq!(polled.server.sql(LEFT), "6 7 9");
 }
 

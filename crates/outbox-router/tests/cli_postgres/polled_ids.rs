@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// A table whose primary key has two columns beside the event's id. One row is published, one is
-/// given up, and one is pending.
+/// abandoned, and one is pending.
 const COMPOSITE: &str = "\
     create table outbox (n bigint, tag text, id uuid not null unique, \
       aggregate_type text not null default 'order', aggregate_id text, \

@@ -73,7 +73,7 @@ async fn with_every_router_down_tables_and_leases_are_read() {
     );
     assert_eq!(
         lines[6],
-        "table     public.outbox: 7 pending, 0 in work, 0 wait for another attempt, 0 given up"
+        "table     public.outbox: 7 pending, 0 claimed, 0 wait for another attempt, 0 abandoned"
     );
     let held = "held by   orders (00000000-0000-4000-8000-000000000001): 64 of 64 shards; its lease \
                 ended ";

@@ -195,7 +195,7 @@ async fn dead_letters_of_polled_rows_need_no_table_but_a_column() {
         let output = setup(&server, more).await;
         assert_eq!(output.exit, Exit::Done, "{output:?}");
         for part in [
-            "--dead-letters makes no table, since a row that is given up stays in its own one",
+            "--dead-letters makes no table, since an abandoned row stays in its own one",
             "alter table TABLE add column abandoned_at timestamptz",
             "no class of [on_error] is \"dead_letter\"",
         ] {

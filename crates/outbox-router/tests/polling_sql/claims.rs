@@ -56,7 +56,7 @@ async fn a_row_is_pending_then_processing_then_published() {
 }
 
 #[tokio::test]
-async fn a_row_that_failed_holds_its_key_and_is_tried_again_or_given_up() {
+async fn a_row_that_failed_holds_its_key_and_is_tried_again_or_abandoned() {
     let fixture = Fixture::new(&default_table(STATES)).await;
     insert(&fixture, &["a", "b", "a", "b"]).await;
     let mut worker = fixture.worker(polling().with_letters()).await;
@@ -318,10 +318,10 @@ async fn a_row_that_is_no_event_holds_no_key() {
     assert_eq!(ids(&worker.fetch(10).await.rows), ["2"]);
 }
 
-/// Whoever sets only the status back has not taken back that the row is given up: it is listed and
+/// Whoever sets only the status back has not taken back that the row is abandoned: it is listed and
 /// holds its key until it is requeued.
 #[tokio::test]
-async fn a_row_that_is_given_up_by_its_time_alone_is_not_forgotten() {
+async fn a_row_that_is_abandoned_by_its_time_alone_is_not_forgotten() {
     let more = format!("{STATES}, abandoned_at timestamptz");
     let fixture = Fixture::new(&default_table(&more)).await;
     insert(&fixture, &["a", "b", "a"]).await;
@@ -345,7 +345,7 @@ fn refused(done: Result<u64, Failure>) -> String {
 }
 
 #[tokio::test]
-async fn what_the_role_may_not_write_keeps_no_row_given_up_unless_it_says_that_it_is() {
+async fn what_the_role_may_not_write_keeps_no_row_abandoned_unless_it_says_that_it_is() {
     let more = format!("{STATES}, abandoned_at timestamptz");
     let fixture = Fixture::new(&default_table(&more)).await;
     insert(&fixture, &["a", "b"]).await;
@@ -371,7 +371,7 @@ async fn what_the_role_may_not_write_keeps_no_row_given_up_unless_it_says_that_i
 }
 
 #[tokio::test]
-async fn a_row_that_is_given_up_by_a_word_which_the_role_may_not_write_is_not_requeued() {
+async fn a_row_that_is_abandoned_by_a_word_which_the_role_may_not_write_is_not_requeued() {
     let fixture = Fixture::new(&default_table(", status text default 'pending'")).await;
     fixture.grant(Deletes::Yes).await;
     insert(&fixture, &["a"]).await;

@@ -219,8 +219,8 @@ async fn escapes_are_keys_of_their_own(kind: &str) {
     for row in ESCAPED.iter().filter(|row| row.record.is_some()) {
         assert_eq!(row.record.map(|key| key.replace('\0', "\u{1a}")).as_deref(), Some(row.key));
     }
-    let given_up = "select count(*) from outbox where abandoned_at is not null";
-    assert_eq!(fixture.value(given_up).await, "4");
+    let abandoned = "select count(*) from outbox where abandoned_at is not null";
+    assert_eq!(fixture.value(abandoned).await, "4");
     let (table, all) = (worker.database.table(TABLE).unwrap(), StuckFilter::default());
     let listed = stuck(&session, table, Stuck::Abandoned, &all).await.unwrap().unwrap();
     assert_eq!(listed.len(), 4);

@@ -1,4 +1,4 @@
-//! How old a row is that was given up.
+//! How old a row is that was abandoned.
 
 use std::time::Duration;
 

@@ -302,7 +302,7 @@ pub struct FailedRow {
 pub enum RowOutcome {
     /// It is tried again after this time.
     Retry(Duration),
-    /// It is given up until a person requeues it.
+    /// It is abandoned until a person requeues it.
     Abandon,
 }
 

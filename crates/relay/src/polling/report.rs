@@ -88,7 +88,7 @@ pub struct PolledTableReport {
     pub published: u64,
     /// Attempts that failed for a reason that lies in the row.
     pub failed: u64,
-    /// Rows that were given up.
+    /// Rows that were abandoned.
     pub abandoned: u64,
     /// Rows that wait for another attempt, as far as this process knows.
     pub waiting: u64,
@@ -167,7 +167,7 @@ impl Poller {
             return (PollState::Starting, None);
         }
         // A row that waits for a person holds back no other key, so it comes last. One that is
-        // given up by itself after some attempts waits for nobody.
+        // abandoned by itself after some attempts waits for nobody.
         let halts = |failure: &Failure| self.settings.on_error.of(failure.code) == OnError::Halt;
         let mut waits = (0..self.tables.len()).filter_map(|index| self.waits(index));
         if let Some(failure) = waits.find_map(|waits| waits.failure_that(halts)) {

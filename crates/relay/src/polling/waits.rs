@@ -33,7 +33,7 @@ impl Waits {
         self.rows.insert(id, wait);
     }
 
-    /// The row was delivered, or given up.
+    /// The row was delivered, or abandoned.
     pub(super) fn remove(&mut self, id: &RowId) {
         self.rows.remove(id);
     }

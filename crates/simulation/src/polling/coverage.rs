@@ -20,7 +20,7 @@ pub struct PollingCoverage {
     pub duplicates: u64,
     /// Batches that were given up because their lease was over, as the workers say.
     pub claims_lost: u64,
-    /// Rows that were given up.
+    /// Rows that were abandoned.
     pub abandoned: u64,
 }
 

@@ -224,7 +224,7 @@ impl PolledTables {
         self.requeue(row);
     }
 
-    /// A person requeues a row that was given up.
+    /// A person requeues an abandoned row.
     pub fn requeue(&mut self, row: usize) {
         let row = &mut self.rows[row];
         if let RowState::Abandoned | RowState::Waiting(_) = row.state {

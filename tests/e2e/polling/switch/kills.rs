@@ -95,7 +95,7 @@ const AFTER_ROWS: [Round; 6] = [
 ];
 
 /// Every place on the way there but one, and what gives it up is killed as well.
-const GIVEN_UP: [Round; 15] = [
+const CANCELLED: [Round; 15] = [
     back(&[("stream-closed", 1)], &[("table-made", TABLES)]),
     back(&[("stream-role-made", 1)], &[]),
     back(&[("stream-workers-gone", 1)], &[("polling-rows-forgotten", 1)]),
@@ -247,8 +247,8 @@ async fn killed_after_rows_are_sent_the_switch_goes_on_and_nothing_comes_twice()
 
 #[tokio::test]
 #[ignore = "needs a router with failpoints"]
-async fn killed_anywhere_the_switch_is_given_up_and_nothing_comes_twice() {
-    println!("{}", nothing_comes_twice(&GIVEN_UP).await);
+async fn killed_anywhere_the_switch_is_cancelled_and_nothing_comes_twice() {
+    println!("{}", nothing_comes_twice(&CANCELLED).await);
 }
 
 #[tokio::test]
@@ -352,7 +352,7 @@ async fn the_switch_is_killed_at_every_place_there_is() {
     let names = String::from_utf8(output.stdout).unwrap();
     let theirs: BTreeSet<&str> =
         names.lines().filter_map(|name| name.strip_prefix("switch-")).collect();
-    let rounds = BEFORE_ROWS.iter().chain(&AFTER_ROWS).chain(&GIVEN_UP);
+    let rounds = BEFORE_ROWS.iter().chain(&AFTER_ROWS).chain(&CANCELLED);
     let of_rounds = rounds.flat_map(|round| round.to_stream.iter().chain(round.to_polling));
     let kills = of_rounds.chain([&SENDING]).chain(&FROM_THE_BEGINNING);
     let ours: BTreeSet<&str> = kills.map(|(place, _)| *place).collect();

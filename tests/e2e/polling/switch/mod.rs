@@ -202,7 +202,7 @@ async fn a_switch_that_is_killed_goes_on_at_two_thousand_writes_a_second() {
 /// Returns what the checker has found.
 async fn goes_on_after_kills(load: Load) -> String {
     const TO_STREAM: [&str; 6] = [
-        "give up their keys",
+        "give back their keys",
         "hold nothing any more",
         "created at",
         "are older than the slot",
@@ -250,7 +250,7 @@ async fn goes_on_after_kills(load: Load) -> String {
 }
 
 #[tokio::test]
-async fn a_switch_that_is_given_up_leaves_the_tables_to_the_workers() {
+async fn a_switch_that_is_cancelled_leaves_the_tables_to_the_workers() {
     let (mut fixture, _) = begun().await;
     let running = fixture.load(load());
     wait_committed(&running, 200).await.unwrap();
@@ -324,7 +324,7 @@ async fn a_slot_that_exists_is_refused_and_nothing_is_changed() {
 
 /// A slot is made over a connection for replication, which a pooler does not pass on.
 #[tokio::test]
-async fn behind_a_pooler_the_switch_is_refused_before_workers_give_up_their_keys() {
+async fn behind_a_pooler_the_switch_is_refused_before_workers_give_back_their_keys() {
     let (mut fixture, _) = begun().await;
     let pooler = PgBouncer::start(fixture.postgres.port(), ROLE).await.unwrap();
     let url = format!("postgres://{ROLE}@127.0.0.1:{}/{DATABASE}", pooler.port());

@@ -11,7 +11,7 @@ use super::{
     begun, begun_with, configure, is_refused, killed_when, run, set_up, stop, switch, switched,
 };
 
-/// What a table needs so that a row can be given up.
+/// What a table needs so that a row can be abandoned.
 const ATTEMPTS: &str = "add attempts int not null default 0, add last_error text, \
                         add available_at timestamptz, add abandoned_at timestamptz";
 
@@ -22,7 +22,7 @@ async fn count(session: &DatabaseSession, of: &str) -> i64 {
 /// The command itself gives it up, as the last row that is older than the slot. Rows of its key
 /// that come later would pass it in the stream.
 #[tokio::test]
-async fn a_row_that_is_given_up_meanwhile_is_not_handed_over() {
+async fn a_row_that_is_abandoned_meanwhile_is_not_handed_over() {
     let builder =
         Fixture::builder().set("on_error.bad_row", "dead_letter").set("retry.max_attempts", 1);
     let (mut fixture, _) = begun_with(builder, &format!("{COLUMNS}, {ATTEMPTS}")).await;
@@ -45,7 +45,7 @@ async fn a_row_that_is_given_up_meanwhile_is_not_handed_over() {
     assert_eq!(count(&session, "outbox where published_at is null").await, 0, "{said}");
 }
 
-/// Workers go on: what the command may not make is known before they give up their keys.
+/// Workers go on: what the command may not make is known before they give back their keys.
 #[tokio::test]
 async fn whoever_may_not_make_the_streams_objects_is_refused_while_workers_poll() {
     let (mut fixture, _) = begun().await;

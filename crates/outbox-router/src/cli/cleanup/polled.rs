@@ -54,7 +54,7 @@ pub(super) async fn cleanup(
         tables.push(Cleaned { index, name, removable, removed: Left::default(), failure });
     }
     let keeps = format!(
-        "published rows are kept {}, those that were given up {}; pending ones always",
+        "published rows are kept {}, abandoned ones {}; pending ones always",
         print_duration(config.retention.keep),
         print_duration(config.retention.abandoned_keep)
     );
@@ -63,8 +63,7 @@ pub(super) async fn cleanup(
             match removable {
                 Some(Left { published, abandoned }) => writeln!(
                     terminal.out,
-                    "{name}: {published} published rows to delete, and {abandoned} that were given \
-                     up"
+                    "{name}: {published} published rows to delete, {abandoned} abandoned"
                 )?,
                 None => writeln!(terminal.out, "{name}: left out, see below")?,
             }
@@ -88,7 +87,7 @@ pub(super) async fn cleanup(
             for Cleaned { name, removed: Left { published, abandoned }, .. } in &tables {
                 writeln!(
                     terminal.out,
-                    "{name}: {published} published rows deleted, and {abandoned} that were given up"
+                    "{name}: {published} published rows deleted, {abandoned} abandoned"
                 )?;
             }
         }

@@ -141,7 +141,7 @@ pub struct ListArgs {
     #[arg(long = "events", num_args = 0, default_value = "key")]
     #[arg(default_missing_value = "event")]
     pub lines: Lines,
-    /// List rows that wait for another attempt, and not those that are given up; with
+    /// List rows that wait for another attempt, and not those that are abandoned; with
     /// postgres.source = "polling"
     #[arg(id = "rows", long = "waiting", num_args = 0, default_value = "abandoned")]
     #[arg(default_missing_value = "waiting")]
@@ -253,7 +253,7 @@ pub enum Extent {
 /// Which rows of polled tables `list` lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Rows {
-    /// Those that are given up.
+    /// Those that are abandoned.
     Abandoned,
     /// Those that wait for another attempt.
     Waiting,

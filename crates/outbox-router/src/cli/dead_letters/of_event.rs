@@ -45,7 +45,7 @@ pub(in crate::cli) enum HeldState {
     Dropping,
     /// It was delivered after all.
     Delivered,
-    /// It was given up.
+    /// It was abandoned.
     Dropped,
 }
 

@@ -113,7 +113,7 @@ pub(super) const CHECKS: &[Check] = &[
         judge: |facts| each(facts, dead),
     },
     Check {
-        name: "no row is given up",
+        name: "no row is abandoned",
         reports: &[warning(Advice::RowsAbandoned.as_str())],
         judge: |facts| surveyed(facts, abandoned),
     },
@@ -225,7 +225,7 @@ fn abandoned(table: &PolledTableFacts, survey: &TableSurvey) -> Option<Finding> 
         RowCount::Exactly(rows) => rows.to_string(),
         RowCount::AtLeast(rows) => format!("more than {rows}"),
     };
-    let what = format!("rows of table {} that are given up: {rows}", table.name);
+    let what = format!("rows of table {} that are abandoned: {rows}", table.name);
     Some(Finding::advice(Severity::Warning, Advice::RowsAbandoned, what, &names(table, None)))
 }
 

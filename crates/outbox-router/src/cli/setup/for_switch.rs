@@ -43,7 +43,7 @@ pub(in crate::cli) async fn check_stream(
 }
 
 /// Makes role and publication, and undoes it: what the server refuses, or would refuse of the
-/// router's own tables, is known before workers give up their keys.
+/// router's own tables, is known before workers give back their keys.
 ///
 /// # Errors
 /// The server refuses.

@@ -55,7 +55,7 @@ pub(super) async fn apply(
     })
     .await?;
     if args.dead_letters == DeadLetterTables::Make {
-        terminal.out.write_all(given_up(config).as_bytes())?;
+        terminal.out.write_all(abandoned_rows(config).as_bytes())?;
     }
     tables.print_failures(terminal.err)?;
     if !tables.failed.is_empty() {
@@ -122,10 +122,10 @@ async fn say_prepared(client: &Client, out: &mut Vec<u8>) -> Result<(), TaskErro
     Ok(())
 }
 
-/// What `--dead-letters` means here, and what a row that is given up takes; lines for a person.
-pub(super) fn given_up(config: &Config) -> String {
+/// What `--dead-letters` means here, and what an abandoned row takes; lines for a person.
+pub(super) fn abandoned_rows(config: &Config) -> String {
     let mut text = "\
-dead letters: --dead-letters makes no table, since a row that is given up stays in its own one
+dead letters: --dead-letters makes no table, since an abandoned row stays in its own one
   that one needs a column abandoned_at, or a status with a word for abandoned; of a table without:
   alter table TABLE add column abandoned_at timestamptz, then outbox-router setup --apply again
 "
@@ -133,7 +133,7 @@ dead letters: --dead-letters makes no table, since a row that is given up stays 
     if !config.on_error.has_dead_letters() {
         text.push_str(
             "note: no class of [on_error] is \"dead_letter\", so a row that cannot be delivered is \
-             never given up\n",
+             never abandoned\n",
         );
     }
     text

@@ -8,7 +8,7 @@ use relay::{Code, Failure, TableName};
 
 use super::{
     dead_letters, partitions,
-    polling::{given_up, shared},
+    polling::{abandoned_rows, shared},
     role::{self, RolePresence},
 };
 use crate::{
@@ -57,7 +57,7 @@ pub(super) async fn print(
         writeln!(out, "-- {purpose}\n{sql};\n")?;
     }
     if args.dead_letters == DeadLetterTables::Make {
-        for line in given_up(config).lines() {
+        for line in abandoned_rows(config).lines() {
             writeln!(out, "-- {line}")?;
         }
         writeln!(out)?;

@@ -25,7 +25,7 @@ pub enum Switch {
         switch\").")]
     Stream(ToStreamArgs),
     /// Mark the rows that the stream has delivered, drop the slot, and let the tables be polled; or
-    /// give up a switch to the stream that is not complete
+    /// cancel a switch to the stream that is not complete
     #[command(after_help = "Example:\n  \
         outbox-router switch polling --admin-url postgres://admin@db/shop\n\n\
         Stop the router that streams before. It shows what it will do and asks. After a kill, the\n\

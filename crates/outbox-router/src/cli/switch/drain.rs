@@ -121,7 +121,7 @@ impl Switching<'_> {
         }
     }
 
-    /// Rows that wait for one that is given up are not sent before a person decides.
+    /// Rows that wait for one that is abandoned are not sent before a person decides.
     fn blocked_for_good(&self, report: &PollerReport) -> Option<Failure> {
         let abandoned: u64 = report.tables.iter().map(|table| table.abandoned).sum();
         if abandoned == 0 || self.config.dead_letters.hold_key == HoldKeys::No {

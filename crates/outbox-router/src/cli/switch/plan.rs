@@ -54,7 +54,7 @@ pub(super) enum ToPolling {
     /// To drop witness and publication: the rows are marked, and the slot is gone.
     CleanUp,
     /// The same: a switch to the stream is not complete, and rows that it has not sent are pending.
-    GiveUp,
+    Cancel,
 }
 
 impl Found<'_> {
@@ -93,7 +93,7 @@ impl Found<'_> {
             // Until the switch is complete no router streams: what its slot had is pending.
             (Some(SwitchState::Closing), _)
             | (Some(SwitchState::Sent), SlotFound::Lost | SlotFound::Missing) => {
-                Ok(Some(ToPolling::GiveUp))
+                Ok(Some(ToPolling::Cancel))
             }
             // A router may have taken the slot since its rows were marked.
             (
@@ -219,12 +219,12 @@ mod tests {
             for slot in [Lost, Missing] {
                 let without = Err(Some(Case::SwitchWithoutSlot));
                 assert_eq!(todo(stream, slot, streamed), without);
-                assert_eq!(todo(sent, slot, streamed), Ok(Some(ToPolling::GiveUp)));
+                assert_eq!(todo(sent, slot, streamed), Ok(Some(ToPolling::Cancel)));
                 assert_eq!(todo(marked, slot, streamed), Ok(Some(ToPolling::CleanUp)));
             }
             for slot in [There, Lost, Missing] {
                 let closing = Some(SwitchState::Closing);
-                assert_eq!(todo(closing, slot, streamed), Ok(Some(ToPolling::GiveUp)));
+                assert_eq!(todo(closing, slot, streamed), Ok(Some(ToPolling::Cancel)));
             }
             assert_eq!(todo(None, Missing, streamed), Ok(None));
             assert_eq!(todo(None, Lost, streamed), Err(Some(Case::SwitchWithoutSlot)));

@@ -80,7 +80,7 @@ impl Switching<'_> {
         }
         let next = match todo {
             // The configuration of the workers was never changed.
-            ToPolling::GiveUp => "workers that run take the tables again; where none runs: \
+            ToPolling::Cancel => "workers that run take the tables again; where none runs: \
                                   outbox-router run"
                 .to_owned(),
             ToPolling::Mark | ToPolling::CleanUp => format!(
@@ -296,7 +296,7 @@ impl Switching<'_> {
                 reached!(PollingPublicationDropped);
             }
             writeln!(terminal.out, "publication {publication}: dropped")?;
-        } else if todo != ToPolling::GiveUp {
+        } else if todo != ToPolling::Cancel {
             writeln!(
                 terminal.out,
                 "publication {publication}: left, since no switch has made it; it costs nothing"

@@ -111,7 +111,7 @@ impl Switching<'_> {
         last: &mut Described,
         terminal: &mut Terminal<'_>,
     ) -> Result<bool, TaskError> {
-        writeln!(terminal.out, "workers: are told to give up their keys")?;
+        writeln!(terminal.out, "workers: are told to give back their keys")?;
         self.wait_for_workers(last.worker, terminal).await?;
         reached!(StreamWorkersGone);
         // Workers may have given rows up since they were looked at, and others were written.
@@ -127,7 +127,7 @@ impl Switching<'_> {
             let right = |role| format!("the role {role} may replicate, if it may not yet");
             steps.extend(role.map(right));
             steps.extend([
-                format!("the workers that poll {} give up their keys", self.table_list()),
+                format!("the workers that poll {} give back their keys", self.table_list()),
                 format!(
                     "publication {} and slot {} are made",
                     self.config.postgres.publication,
@@ -156,7 +156,7 @@ impl Switching<'_> {
         Ok(())
     }
 
-    /// Later rows of their keys wait for rows that are given up, and would never be sent.
+    /// Later rows of their keys wait for abandoned rows, and would never be sent.
     async fn refuse_abandoned(&self, last: &mut Described) -> Result<(), TaskError> {
         if self.config.dead_letters.hold_key == HoldKeys::No {
             return Ok(());
@@ -315,7 +315,7 @@ impl Switching<'_> {
         if !Box::pin(self.drain(last, &mut held, terminal)).await? {
             return Ok(false);
         }
-        // What was given up last is not pending any more.
+        // What was abandoned last is not pending any more.
         self.refuse_abandoned(last).await?;
         // Or it was requeued in the moment before.
         self.refuse_unsent(&last.tables).await?;

@@ -47,7 +47,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "a topic takes smaller records than a row may give",
         meaning: "A row whose record is larger cannot be delivered (K012), although \
                   limits.row_bytes allows it. Where rows come from a slot, the router stops there. \
-                  Where they are polled, the row is tried again as [retry] says, and given up \
+                  Where they are polled, the row is tried again as [retry] says, and abandoned \
                   where [on_error] says so; meanwhile the later rows of its key wait.",
         remedy: "`kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
                  --entity-name {topic} --add-config max.message.bytes={bytes}`; or lower \

@@ -129,7 +129,7 @@ advice! {
     NotifyPooled = "D053";
     /// Workers of several configurations poll one table.
     SeveralPipelines = "D054";
-    /// Rows of a polled table are given up.
+    /// Rows of a polled table are abandoned.
     RowsAbandoned = "D055";
     /// A polled table has more dead rows than living ones.
     DeadRows = "D056";

@@ -50,7 +50,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
     },
     Explanation {
         code: Advice::RowsAbandoned.as_str(),
-        title: "rows of a polled table are given up",
+        title: "rows of a polled table are abandoned",
         meaning: "They were tried retry.max_attempts times. With dead_letters.hold_key the later \
                   rows of their keys wait behind them.",
         remedy: "`outbox-router dead-letters list`",
@@ -70,7 +70,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         code: Advice::RowsPendingLong.as_str(),
         title: "a row of a polled table is pending for long",
         meaning: "No router runs, it does not keep up, or the row waits behind one that is tried \
-                  again or given up.",
+                  again or abandoned.",
         remedy: "`outbox-router status`",
         cases: &[],
     },
@@ -97,7 +97,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
                   for a key that writers make, only they know. A number of a sequence, an hlc, \
                   clock_timestamp() and a UUID of version 7 follow the order of writing; UUIDs \
                   that an extension makes may do so only to the millisecond.",
-        remedy: "stop the writers until no row is pending or given up, since rows that are there \
+        remedy: "stop the writers until no row is pending or abandoned, since rows that are there \
                  get their numbers as they lie in the table, and not as they were written; and \
                  the table is rewritten under a lock: {statements}; then `{setup}` makes the \
                  index. The router takes the number by itself, unless \

@@ -205,7 +205,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "a column that must not be NULL may be",
         meaning: "A row with a NULL there cannot be delivered (R001, R002, R004). Where rows come \
                   from a slot, it stops the router until a person decides. Where they are polled, \
-                  it is tried again as [retry] says, and given up where [on_error] says so; \
+                  it is tried again as [retry] says, and abandoned where [on_error] says so; \
                   meanwhile the later rows of its key wait.",
         remedy: "let PostgreSQL refuse such a row: {statements}",
         cases: &[],

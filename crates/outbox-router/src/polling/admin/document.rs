@@ -64,7 +64,7 @@ pub struct PollingDocument {
     pub totals: TotalsView,
     /// The survey, which counts rows.
     pub survey: SurveyView,
-    /// Rows that are removed after they were published, or given up.
+    /// Rows that are removed after they were published, or abandoned.
     pub retention: RetentionView,
 }
 
@@ -85,7 +85,7 @@ pub struct PendingView {
     /// By how many they become fewer in a second, over the last two minutes; less than zero: more.
     pub fewer_per_second: Option<f64>,
     /// In what time nothing is pending at this pace; `null` where that cannot be said, as while a
-    /// row waits for another attempt, or is given up, and others may wait behind it.
+    /// row waits for another attempt, or is abandoned, and others may wait behind it.
     pub empty_in_seconds: Option<f64>,
 }
 
@@ -107,7 +107,7 @@ pub struct TableView {
     pub published: u64,
     /// Attempts that failed for a reason that lies in the row.
     pub failed_attempts: u64,
-    /// Rows that this worker has given up.
+    /// Rows that this worker has abandoned.
     pub abandoned: u64,
     /// Rows that wait for another attempt, as far as this worker knows.
     pub waiting: u64,
@@ -135,9 +135,9 @@ pub struct RowsView {
     /// Rows that could not be delivered, and wait for another attempt. Where the table does not
     /// count attempts, those of which this worker knows.
     pub failed: u64,
-    /// Rows that were given up.
+    /// Rows that were abandoned.
     pub abandoned: u64,
-    /// Rows that a worker has taken.
+    /// Rows that a worker has claimed.
     pub processing: u64,
 }
 

@@ -99,15 +99,15 @@ impl<'a> Facts<'a> {
         figures.map(due).sum()
     }
 
-    /// Rows that were given up.
-    pub(super) fn given_up(&self) -> u64 {
+    /// Rows that were abandoned.
+    pub(super) fn abandoned(&self) -> u64 {
         self.rows.map_or(0, |rows| rows.abandoned.rows())
     }
 
     /// Rows that could not be delivered: those that wait for another attempt, and those that were
-    /// given up. Later rows of their keys may be pending behind them.
+    /// abandoned. Later rows of their keys may be pending behind them.
     pub(super) fn undelivered(&self) -> u64 {
-        self.waiting.rows.saturating_add(self.given_up())
+        self.waiting.rows.saturating_add(self.abandoned())
     }
 
     /// Whether the pace of the last minutes says when nothing is pending: somebody works at the

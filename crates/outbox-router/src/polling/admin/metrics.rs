@@ -114,7 +114,7 @@ fn of_tables(page: &mut Page, report: &PollerReport) {
     each(
         "outbox_polling_rows_abandoned_total",
         Type::Counter,
-        "Rows that were given up.",
+        "Rows that were abandoned.",
         |table| table.abandoned,
     );
 }
@@ -144,7 +144,7 @@ fn of_survey(page: &mut Page, report: &PollerReport, survey: &SurveyReport) {
     };
     each(
         "outbox_polling_pending_rows",
-        "Rows that are neither published nor given up, also those that are not due. Counting ends \
+        "Rows that are neither published nor abandoned, also those that are not due. Counting ends \
          at a bound, so there may be more.",
         |figures, _| number(figures.pending.rows()),
     );
@@ -173,12 +173,12 @@ fn of_survey(page: &mut Page, report: &PollerReport, survey: &SurveyReport) {
     );
     each(
         "outbox_polling_abandoned_rows",
-        "Rows that were given up, until a person requeues or drops them.",
+        "Rows that were abandoned, until a person requeues or drops them.",
         |figures, _| number(figures.abandoned.rows()),
     );
     each(
         "outbox_polling_processing_rows",
-        "Rows that a worker has taken and not yet marked.",
+        "Rows that a worker has claimed and not yet marked.",
         |figures, _| number(figures.processing.rows()),
     );
 }

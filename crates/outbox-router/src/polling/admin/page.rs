@@ -126,7 +126,7 @@ fn postgres(judged: &Judged<'_>, status: &PollingDocument) -> Node {
     let waits = [
         ("not due", count(|rows| rows.not_due)),
         ("retried", count(|rows| rows.failed)),
-        ("given up", count(|rows| rows.abandoned)),
+        ("abandoned", count(|rows| rows.abandoned)),
     ];
     let waits = waits.into_iter().filter(|(_, rows)| *rows > 0);
     let waits = waits.map(|(what, rows)| (what, format::grouped(rows)));
@@ -225,7 +225,7 @@ fn table_card(table: &TableView) -> Markup {
         div.big {
             (figure("pending", &pending, &about.join(", ")))
             (figure("retried", &count(rows.map(|rows| rows.failed)), ""))
-            (figure("given up", &count(rows.map(|rows| rows.abandoned)), ""))
+            (figure("abandoned", &count(rows.map(|rows| rows.abandoned)), ""))
         }
         dl.facts {
             @for holder in holders {

@@ -33,7 +33,7 @@ pub struct SweepSettings {
 pub struct Left {
     /// Published ones.
     pub published: u64,
-    /// Those that were given up.
+    /// Those that were abandoned.
     pub abandoned: u64,
 }
 

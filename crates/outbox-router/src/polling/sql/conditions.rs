@@ -41,7 +41,7 @@ pub(super) fn interval(duration: Duration) -> String {
 }
 
 impl Conditions<'_> {
-    /// The row is neither published nor given up. An index may have this condition.
+    /// The row is neither published nor abandoned. An index may have this condition.
     pub(super) fn open(&self, alias: &str) -> Vec<String> {
         let mut all = self.unmarked(alias);
         if let Some(words) = self.open_words()
@@ -74,7 +74,7 @@ impl Conditions<'_> {
         }
     }
 
-    /// The words of a row that is neither published nor given up.
+    /// The words of a row that is neither published nor abandoned.
     fn open_words(&self) -> Option<Vec<&str>> {
         let words = &self.marks.status.as_ref()?.words;
         let failed = words.failed.as_ref().filter(|_| self.marks.available_at.is_some());
@@ -121,7 +121,7 @@ impl Conditions<'_> {
         }
     }
 
-    /// Nobody else has taken the row, or too long ago. What this worker has taken it may take
+    /// Nobody else has claimed the row, or too long ago. What this worker has claimed it may claim
     /// again: it reads nothing while it has rows in flight.
     fn free(&self, alias: &str) -> Option<String> {
         let claim = &self.marks.claim;
@@ -146,8 +146,8 @@ impl Conditions<'_> {
         Some(format!("{} = '{}'", column(alias, by), self.worker))
     }
 
-    /// The row may still be marked by this worker: it is open, and nobody else has taken it, or too
-    /// long ago.
+    /// The row may still be marked by this worker: it is open, and nobody else has claimed it, or
+    /// too long ago.
     pub(super) fn markable(&self, alias: &str) -> Vec<String> {
         let mut all = self.open(alias);
         if let (true, Some(by), Some(ours)) =
@@ -160,7 +160,7 @@ impl Conditions<'_> {
         all
     }
 
-    /// Whoever has taken the row has it no more.
+    /// Whoever has claimed the row has it no more.
     fn is_expired(&self, alias: &str) -> Option<String> {
         let claim = &self.marks.claim;
         if let Some(until) = &claim.until {
@@ -198,11 +198,12 @@ impl Conditions<'_> {
         (!any.is_empty()).then(|| or(&any))
     }
 
-    /// Later rows of this row's key wait for it: it is tried again later, or given up, or somebody
-    /// else has taken it. `None`: no row of such a table can be.
+    /// Later rows of this row's key wait for it: it is tried again later, or abandoned, or somebody
+    /// else has claimed it. `None`: no row of such a table can be.
     pub(super) fn holds(&self, alias: &str) -> Option<String> {
         let may = self.may_hold(alias)?;
-        let any = [self.is_retried(alias), self.is_taken(alias), self.is_abandoned(alias)];
+        let any =
+            [self.is_retried(alias), self.is_claimed_by_another(alias), self.is_abandoned(alias)];
         let any: Vec<String> = any.into_iter().flatten().collect();
         (!any.is_empty()).then(|| format!("{may} and {}", or(&any)))
     }
@@ -226,14 +227,14 @@ impl Conditions<'_> {
         Some(format!("({open} and {available} > now() and {})", or(&tried)))
     }
 
-    /// Somebody has taken the row, and not too long ago: not this worker, where that can be told.
-    fn is_taken(&self, alias: &str) -> Option<String> {
+    /// Somebody has claimed the row, and not too long ago: not this worker, where that can be told.
+    fn is_claimed_by_another(&self, alias: &str) -> Option<String> {
         let free = self.free(alias)?;
         Some(format!("({} and not coalesce({free}, false))", and(&self.open(alias))))
     }
 
     /// Somebody works at the row, this worker or another one.
-    pub(super) fn is_in_work(&self, alias: &str) -> Option<String> {
+    pub(super) fn is_claimed(&self, alias: &str) -> Option<String> {
         let claim = &self.marks.claim;
         let open = and(&self.open(alias));
         if let Some(until) = &claim.until {
@@ -268,7 +269,7 @@ impl Conditions<'_> {
         }
     }
 
-    /// The row is given up: by its word or its time, whoever has written them.
+    /// The row is abandoned: by its word or its time, whoever has written them.
     pub(super) fn is_abandoned(&self, alias: &str) -> Option<String> {
         match (self.is_abandoned_by_word(alias), self.is_abandoned_at(alias)) {
             (Some(word), Some(at)) => Some(or(&[word, at])),
@@ -276,19 +277,19 @@ impl Conditions<'_> {
         }
     }
 
-    /// The row is given up by its word.
+    /// The row is abandoned by its word.
     pub(super) fn is_abandoned_by_word(&self, alias: &str) -> Option<String> {
         let status = self.marks.status.as_ref()?;
         let word = status.words.abandoned.as_ref()?;
         Some(format!("{} = {}", column(alias, &status.column), literal(word)))
     }
 
-    /// The row is given up by its time.
+    /// The row is abandoned by its time.
     pub(super) fn is_abandoned_at(&self, alias: &str) -> Option<String> {
         let abandoned = self.marks.abandoned_at.as_ref()?;
         let mut all = self.unmarked(alias);
         if let Some(status) = &self.marks.status {
-            // Published by a person after it was given up.
+            // Published by a person after it was abandoned.
             let published = literal(&status.words.published);
             all.push(format!("{} <> {published}", column(alias, &status.column)));
         }
@@ -371,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_pending_failed_or_taken() {
+    fn a_status_is_pending_failed_or_claimed() {
         let marks = full();
         let open = "t.\"status\" in ('PENDING', 'FAILED', 'PROCESSING')";
         assert_eq!(of(&marks).open("t"), [open]);
@@ -394,7 +395,7 @@ mod tests {
 
     /// A person may take back one of the two.
     #[test]
-    fn a_row_is_given_up_by_its_word_or_by_its_time() {
+    fn a_row_is_abandoned_by_its_word_or_by_its_time() {
         let marks = Marks { abandoned_at: Some("abandoned_at".into()), ..full() };
         assert_eq!(
             of(&marks).is_abandoned("t").unwrap(),

@@ -1,4 +1,4 @@
-//! What a person decides about rows that are given up: they are pending again, or they count as
+//! What a person decides about abandoned rows: they are pending again, or they count as
 //! published. A row that somebody else has decided about meanwhile stays as it is.
 
 use relay::{Failure, polling::RowId};
@@ -38,36 +38,36 @@ impl Dropped {
     }
 }
 
-/// Sets rows that are given up pending, as if they had never been tried. Their last error stays,
-/// for whoever asks why they were given up. Returns how many there were.
+/// Sets abandoned rows pending, as if they had never been tried. Their last error stays,
+/// for whoever asks why they were abandoned. Returns how many there were.
 ///
-/// What the role may not write stays as it is, but for what says that a row is given up: then none
+/// What the role may not write stays as it is, but for what says that a row is abandoned: then none
 /// of these rows is changed.
 ///
 /// # Errors
 /// The rows may not be written (P002), or the connection breaks.
 pub async fn requeue(client: &Client, table: &PolledTable, rows: &[RowId]) -> Result<u64, Failure> {
-    let Some(mut given_up) = given_up(table, rows) else { return Ok(0) };
-    for (column, is_given_up) in unwritten(table) {
+    let Some(mut abandoned) = abandoned(table, rows) else { return Ok(0) };
+    for (column, is_abandoned) in unwritten(table) {
         let sql = format!(
-            "{}select 1 from {} t, {given_up} and {is_given_up} limit 1{COMMIT}",
+            "{}select 1 from {} t, {abandoned} and {is_abandoned} limit 1{COMMIT}",
             begin(Access::ReadOnly, Ways::Any),
             table.quoted()
         );
         if count(client, table, &sql).await? > 0 {
             return Err(unwritable(table.name(), &table.facts.role, column));
         }
-        // One that is given up so meanwhile stays.
-        given_up += &format!(" and {is_given_up} is not true");
+        // One that is abandoned so meanwhile stays.
+        abandoned += &format!(" and {is_abandoned} is not true");
     }
     let set = pending(table);
     if set.is_empty() {
         return Ok(0);
     }
-    change(client, table, &update(table, &set), &given_up).await
+    change(client, table, &update(table, &set), &abandoned).await
 }
 
-/// The columns by which a row is given up that the role may not write, and that it is so.
+/// The columns by which a row is abandoned that the role may not write, and that it is so.
 fn unwritten(table: &PolledTable) -> Vec<(&str, String)> {
     let (marks, conditions) = (&table.marks, table.conditions());
     let word = marks.status.as_ref().filter(|status| status.written == Written::No);
@@ -100,7 +100,7 @@ fn pending(table: &PolledTable) -> Set {
     set
 }
 
-/// Drops rows that are given up: they count as published from now on. Returns how many there were.
+/// Drops abandoned rows: they count as published from now on. Returns how many there were.
 ///
 /// # Errors
 /// As [`requeue`].
@@ -110,22 +110,22 @@ pub async fn drop_rows(
     rows: &[RowId],
     why: &str,
 ) -> Result<u64, Failure> {
-    let Some(given_up) = given_up(table, rows) else { return Ok(0) };
+    let Some(abandoned) = abandoned(table, rows) else { return Ok(0) };
     if Dropped::of(table) == Dropped::Deleted {
         let head = format!("delete from {} t using", table.quoted());
-        return change(client, table, &head, &given_up).await;
+        return change(client, table, &head, &abandoned).await;
     }
     let mut set = published(table);
     if let Some(error) = &table.marks.last_error {
         let why: String = why.chars().take(error.max).collect();
         set.push((error.column.clone(), literal(&why)));
     }
-    change(client, table, &update(table, &set), &given_up).await
+    change(client, table, &update(table, &set), &abandoned).await
 }
 
-/// What a statement has behind FROM or USING: those of these rows that are given up. `None`: no row
-/// of such a table can be.
-fn given_up(table: &PolledTable, rows: &[RowId]) -> Option<String> {
+/// What a statement has behind FROM or USING: those of these rows that are abandoned. `None`: no
+/// row of such a table can be.
+fn abandoned(table: &PolledTable, rows: &[RowId]) -> Option<String> {
     let abandoned = condition(table, Stuck::Abandoned, "t")?;
     let names: Vec<String> = (0..table.identity.len()).map(|place| format!("k{place}")).collect();
     let types = table.identity.iter().map(|column| column.sql_type.as_str());
@@ -146,10 +146,10 @@ async fn change(
     client: &Client,
     table: &PolledTable,
     head: &str,
-    given_up: &str,
+    abandoned: &str,
 ) -> Result<u64, Failure> {
     let begin = begin(Access::ReadWrite, Ways::Any);
-    count(client, table, &format!("{begin}{head} {given_up}{COMMIT}")).await
+    count(client, table, &format!("{begin}{head} {abandoned}{COMMIT}")).await
 }
 
 /// How many rows such a statement has returned or changed.

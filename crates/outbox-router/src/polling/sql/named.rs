@@ -2,7 +2,7 @@
 //! values joined by commas, as `dead-letters` and `tap` show it. A text that is the one of a row
 //! and the other of another row names both.
 //!
-//! Rows that are given up or wait are few, and are compared by these texts ([`is_one_of`]). In a
+//! Rows that are abandoned or wait are few, and are compared by these texts ([`is_one_of`]). In a
 //! whole table a row is soon found by an index alone: there each text is compared as a value of its
 //! column's type ([`RowNames`]).
 

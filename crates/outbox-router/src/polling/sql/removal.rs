@@ -1,5 +1,5 @@
 //! The statements that remove rows which nobody needs any more: those that are published, and those
-//! that were given up long ago. A pending row is never removed.
+//! that were abandoned long ago. A pending row is never removed.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const COUNTED: u64 = 1_000_000;
 pub struct RemovalRules {
     /// How long a published row stays.
     pub keep: Duration,
-    /// How long a row stays that was given up.
+    /// How long a row stays that was abandoned.
     pub abandoned_keep: Duration,
     /// The column by which a row has an age; `None`: what suits the table.
     pub time_column: Option<String>,
@@ -51,7 +51,7 @@ pub enum Scan {
 pub struct Removal {
     /// `None`: no row of the table is marked as published.
     published: Option<Statements>,
-    /// `None`: no row of the table is given up.
+    /// `None`: no row of the table is abandoned.
     abandoned: Option<Statements>,
     /// The most rows that one statement deletes.
     batch: u64,
@@ -70,7 +70,7 @@ struct Statements {
 pub enum Leaves {
     /// Those that are published.
     Published,
-    /// Those that were given up.
+    /// Those that were abandoned.
     Abandoned,
 }
 

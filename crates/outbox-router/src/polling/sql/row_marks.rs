@@ -18,12 +18,12 @@ use crate::postgres::{quote_identifier, sql_failure};
 pub enum RowState {
     /// Marked as published.
     Published,
-    /// Given up.
+    /// Abandoned.
     Abandoned,
     /// Tried, and waiting for another attempt.
     Retried,
-    /// Pending, and a worker has taken it.
-    Taken,
+    /// Pending, and a worker has claimed it.
+    Claimed,
     /// Pending, and its key waits for another row, which is so.
     Behind(Stuck),
     /// Pending.
@@ -40,7 +40,7 @@ impl RowState {
         Self::Published,
         Self::Abandoned,
         Self::Retried,
-        Self::Taken,
+        Self::Claimed,
         Self::Behind(Stuck::Abandoned),
         Self::Behind(Stuck::Waiting),
         Self::Pending,
@@ -54,7 +54,7 @@ impl RowState {
             Self::Published => "published",
             Self::Abandoned => "abandoned",
             Self::Retried => "retried",
-            Self::Taken => "taken",
+            Self::Claimed => "claimed",
             Self::Behind(Stuck::Abandoned) => "behind_abandoned",
             Self::Behind(Stuck::Waiting) => "behind_waiting",
             Self::Pending => "pending",
@@ -71,7 +71,7 @@ impl RowState {
             Self::Published => conditions.is_published("t"),
             Self::Abandoned => conditions.is_abandoned("t"),
             Self::Retried => conditions.is_retried("t"),
-            Self::Taken => conditions.is_in_work("t"),
+            Self::Claimed => conditions.is_claimed("t"),
             Self::Behind(which) => behind(table, which),
             Self::Pending => Some(and(&conditions.due("t"))),
             Self::Later => table.marks.available_at.is_some().then(|| and(&conditions.open("t"))),

@@ -58,13 +58,13 @@ pub struct MarkConfig {
     pub column: Option<String>,
     /// With a status: the words of rows that are to be published. Empty: found by the column.
     pub pending: Vec<String>,
-    /// The word of a row that a worker has taken.
+    /// The word of a row that a worker has claimed.
     pub processing: Option<String>,
     /// The word of a published row.
     pub published: Option<String>,
     /// The word of a row that waits for another attempt.
     pub failed: Option<String>,
-    /// The word of a row that is given up.
+    /// The word of an abandoned row.
     pub abandoned: Option<String>,
 }
 
@@ -97,7 +97,7 @@ pub struct SqlSettings {
     pub hold_keys: HoldKeys,
     /// How many bytes of rows are read at a time, but for the row that passes this limit.
     pub keep_bytes: usize,
-    /// Whether rows are given up at all: then a table needs a place where that is recorded.
+    /// Whether rows are abandoned at all: then a table needs a place where that is recorded.
     pub on_error: ErrorPolicy,
     /// Which pending rows are read.
     pub scope: RowScope,

@@ -88,7 +88,7 @@ impl SettleText {
     /// The statements of a request; `None` where there is nothing to write.
     ///
     /// # Errors
-    /// A row is given up, and the table has no column to record that (P041).
+    /// A row is abandoned, and the table has no column to record that (P041).
     pub(super) fn sql(
         &self,
         table: &PolledTable,

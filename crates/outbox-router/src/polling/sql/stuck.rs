@@ -1,4 +1,4 @@
-//! The rows of a table that are given up, or wait for another attempt: what a person sees of them.
+//! The rows of a table that are abandoned, or wait for another attempt: what a person sees of them.
 
 use relay::{Code, Failure, HoldKeys, polling::RowId};
 use tokio_postgres::{Client, SimpleQueryRow};
@@ -19,7 +19,7 @@ use crate::postgres::{quote_identifier, sql_failure};
 /// Which rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stuck {
-    /// They are given up: a person has to decide.
+    /// They are abandoned: a person has to decide.
     Abandoned,
     /// They wait for another attempt.
     Waiting,
@@ -32,7 +32,7 @@ pub struct StuckFilter {
     pub ids: Vec<String>,
     /// Of these keys.
     pub keys: Vec<String>,
-    /// Given up at this time or later, else written then: a time that PostgreSQL has written.
+    /// Abandoned at this time or later, else written then: a time that PostgreSQL has written.
     pub since: Option<String>,
     /// Whose last error has one of these codes.
     pub codes: Vec<Code>,
@@ -53,7 +53,7 @@ pub struct StuckRow {
     pub attempts: Option<i64>,
     /// Why it was not delivered; `None` where the table does not keep it.
     pub error: Option<String>,
-    /// When it was given up; `None` where the table does not keep it.
+    /// When it was abandoned; `None` where the table does not keep it.
     pub abandoned_at: Option<String>,
     /// When it is tried again; `None` where the table does not keep it.
     pub available_at: Option<String>,

@@ -36,23 +36,23 @@ impl RowCount {
 /// The rows of a table, by their states.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TableSurvey {
-    /// Neither published nor given up, those that are counted below included.
+    /// Neither published nor abandoned, those that are counted below included.
     pub pending: RowCount,
     /// Those of them that were not tried, and whose time has not come.
     pub not_due: u64,
     /// In how many seconds the time of the first of those comes.
     pub due_in_seconds: Option<f64>,
     /// Those of the pending rows that could be read now: their time has come, also where they were
-    /// tried, and nobody has taken them, or this worker has.
+    /// tried, and nobody has claimed them, or this worker has.
     pub ready: u64,
     /// The age of the first pending row whose time has come, in seconds. `None` without such a row,
     /// or a column of the time.
     pub oldest_seconds: Option<f64>,
     /// Tried, and waiting for another attempt.
     pub failed: RowCount,
-    /// Given up.
+    /// Abandoned.
     pub abandoned: RowCount,
-    /// Taken by a worker, this one or another.
+    /// Claimed by a worker, this one or another.
     pub processing: RowCount,
 }
 
@@ -113,7 +113,7 @@ fn statement(table: &PolledTable) -> String {
         begin(Access::ReadOnly, ways),
         counted(waiting(conditions.is_retried("t"))),
         counted(waiting(conditions.is_abandoned("t"))),
-        counted(waiting(conditions.is_in_work("t").map(|condition| format!("({condition})")))),
+        counted(waiting(conditions.is_claimed("t").map(|condition| format!("({condition})")))),
     )
 }
 

@@ -23,7 +23,7 @@ use crate::{
 /// How far a table is handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SwitchState {
-    /// Workers give up what they hold, and the rows of the slot's snapshot are sent.
+    /// Workers give back what they hold, and the rows of the slot's snapshot are sent.
     Closing,
     /// They were sent: the stream may begin.
     Sent,

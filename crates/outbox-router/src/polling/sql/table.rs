@@ -105,8 +105,8 @@ impl PolledTable {
         let marks = marks(&name, &facts, &config.mark, mapped.preset)?;
         if settings.on_error.has_dead_letters() && !marks.records_abandoned() {
             let what = format!(
-                "[on_error] makes dead letters, and it has no column in which a row that is given \
-                 up is recorded: alter table {} add column abandoned_at timestamptz",
+                "[on_error] makes dead letters, and it has no column in which a row is recorded \
+                 as abandoned: alter table {} add column abandoned_at timestamptz",
                 quote_table(&name)
             );
             return Err(unfit(&name, &what));

@@ -34,7 +34,7 @@ fn announce_row(table: &TableName, row: &FailedRow) {
             id,
             code = %error.code,
             hint = show_command(&id),
-            "a row is given up after {}: {error:#}",
+            "a row is abandoned after {}: {error:#}",
             count(*attempts, "attempt")
         ),
         RowOutcome::Retry(after) => tracing::warn!(
@@ -103,15 +103,15 @@ mod tests {
         let why = "R009: its headers cannot be used";
         let tried =
             format!("attempt 2 to deliver a row failed, and the next follows in 1.2 s: {why}");
-        let given_up = |attempts: &str| format!("a row is given up after {attempts}: {why}");
+        let abandoned = |attempts: &str| format!("a row is abandoned after {attempts}: {why}");
         let show = "outbox-router dead-letters show --id";
         let (table, code) = ("public.outbox", "R009");
         assert_eq!(
             said,
             [
                 ["WARN", table, "7", code, &tried, "outbox-router explain R009"],
-                ["ERROR", table, "7,b", code, &given_up("5 attempts"), &format!("{show} 7,b")],
-                ["ERROR", table, "8", code, &given_up("1 attempt"), &format!("{show} 8")],
+                ["ERROR", table, "7,b", code, &abandoned("5 attempts"), &format!("{show} 7,b")],
+                ["ERROR", table, "8", code, &abandoned("1 attempt"), &format!("{show} 8")],
             ]
         );
     }

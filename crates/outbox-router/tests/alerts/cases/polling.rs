@@ -88,7 +88,7 @@ pub(crate) const CASES: &[Case] = &[
         ],
     },
     Case {
-        name: "rows are given up, and a person requeues them",
+        name: "rows are abandoned, and a person requeues them",
         interval: "15s",
         series: &[
             (
@@ -107,7 +107,7 @@ pub(crate) const CASES: &[Case] = &[
                 "OutboxPollingRowsAbandoned",
                 &[Fired(
                     "severity=warning pipeline=shop table=public.outbox",
-                    "2 rows of public.outbox are given up",
+                    "2 rows of public.outbox are abandoned",
                 )],
             ),
             quiet("8m", "OutboxPollingRowsAbandoned"),

@@ -97,7 +97,7 @@ fn a_row_is_abandoned_after_its_last_attempt_where_on_error_says_so() {
 }
 
 #[test]
-fn without_dead_letters_a_row_waits_longer_and_longer_and_is_never_given_up() {
+fn without_dead_letters_a_row_waits_longer_and_longer_and_is_never_abandoned() {
     let mut world = World::new(settings());
     world.insert(&[None]);
     world.run();

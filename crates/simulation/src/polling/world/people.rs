@@ -24,7 +24,7 @@ impl PollingWorld {
         }
     }
 
-    /// A person requeues what was given up although nothing is wrong with it any more.
+    /// A person requeues what was abandoned although nothing is wrong with it any more.
     pub(super) fn person_requeues_mended(&mut self) {
         for number in 0..self.tables.rows().len() {
             let row = &self.tables.rows()[number];

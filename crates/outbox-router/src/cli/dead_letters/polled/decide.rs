@@ -1,6 +1,6 @@
 //! `dead-letters requeue` and `dead-letters drop`: show the rows, ask, and change them.
 //!
-//! What is shown is what is decided about: a row that is given up while a person answers stays as
+//! What is shown is what is decided about: a row that is abandoned while a person answers stays as
 //! it is, and so does one about which somebody else has decided meanwhile.
 
 use std::io;
@@ -154,7 +154,7 @@ async fn left_out(
         let why = if is_in(&waiting, id) {
             "waits for another attempt, which comes by itself".to_owned()
         } else {
-            format!("is no row of {tables} that is given up")
+            format!("is no row of {tables} that is abandoned")
         };
         (id.text.clone(), why)
     };
@@ -330,7 +330,7 @@ impl Plan {
         let done = self.decision.done();
         match changed {
             None if self.rows.found.is_empty() => {
-                writeln!(terminal.err, "error: no row that is given up is selected")?;
+                writeln!(terminal.err, "error: no abandoned row is selected")?;
                 self.left_out_text(terminal)?;
                 writeln!(terminal.err, "  hint: outbox-router dead-letters list")
             }

@@ -1,4 +1,4 @@
-//! `dead-letters list`: a line for each row that is given up, or waits for another attempt.
+//! `dead-letters list`: a line for each row that is abandoned, or waits for another attempt.
 
 use std::io;
 
@@ -24,7 +24,7 @@ use crate::{
     wording::count,
 };
 
-/// Lists. Exit code 1 where a row that is given up waits for a decision, or a table cannot be read.
+/// Lists. Exit code 1 where an abandoned row waits for a decision, or a table cannot be read.
 pub(super) async fn list(
     args: &ListArgs,
     config: &Config,
@@ -76,7 +76,7 @@ fn text(
     out: &mut (dyn io::Write + Send),
 ) -> io::Result<()> {
     let is = match which {
-        Stuck::Abandoned => "given up",
+        Stuck::Abandoned => "abandoned",
         Stuck::Waiting => "waiting for another attempt",
     };
     if rows.found.is_empty() {

@@ -1,5 +1,5 @@
-//! `dead-letters` with `postgres.source = "polling"`: the rows of the tables that are given up, and
-//! those that wait for another attempt. They stay in their own tables, so a decision is a change of
+//! `dead-letters` with `postgres.source = "polling"`: the abandoned rows of the tables, and those
+//! that wait for another attempt. They stay in their own tables, so a decision is a change of
 //! a row: whoever polls the table carries it out at its next reading.
 //!
 //! There is no table of decisions here: its rows name places in WAL. Who has dropped a row is

@@ -1,4 +1,4 @@
-//! `dead-letters show`: everything of a row that is given up or waits.
+//! `dead-letters show`: everything of a row that is abandoned or waits.
 
 use std::io;
 
@@ -52,7 +52,7 @@ pub(super) async fn show(
     })
     .await?;
     if rows.is_empty() && tables.is_any_read() {
-        writeln!(terminal.err, "error: no row that is given up or waits is selected")?;
+        writeln!(terminal.err, "error: no row that is abandoned or waits is selected")?;
         writeln!(
             terminal.err,
             "  hint: outbox-router dead-letters list; outbox-router where ID looks for any row"
@@ -99,7 +99,7 @@ async fn wholes(
 impl Whole {
     const fn state(&self) -> &'static str {
         match self.which {
-            Stuck::Abandoned => "given up",
+            Stuck::Abandoned => "abandoned",
             Stuck::Waiting => "waiting for another attempt",
         }
     }

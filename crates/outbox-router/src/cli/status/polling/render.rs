@@ -34,8 +34,8 @@ pub(super) fn text(
     if let Some(time) = empty_in(reading) {
         writeln!(out, "empty     in about {} at this pace", wording::roughly(time))?;
     }
-    let given_up = sum(tables).map_or(0, |rows| rows.abandoned.rows());
-    if given_up > 0 {
+    let abandoned = sum(tables).map_or(0, |rows| rows.abandoned.rows());
+    if abandoned > 0 {
         writeln!(out, "to do     outbox-router dead-letters list")?;
     } else if verdict.all().next().is_none() {
         writeln!(out, "to do     nothing")?;
@@ -92,8 +92,8 @@ fn table_text(
                 [rows.pending, reading.waiting(table), rows.abandoned, rows.processing].map(number);
             writeln!(
                 out,
-                "table     {name}: {pending} pending, {processing} in work, {failed} wait for \
-                 another attempt, {abandoned} given up"
+                "table     {name}: {pending} pending, {processing} claimed, {failed} wait for \
+                 another attempt, {abandoned} abandoned"
             )?;
         }
     }

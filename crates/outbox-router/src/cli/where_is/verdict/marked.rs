@@ -43,17 +43,19 @@ fn of_row(event: &Event, marks: &RowMarks) -> Option<Verdict> {
         RowState::Published => return dropped(marks),
         RowState::Abandoned => {
             let show = format!("outbox-router dead-letters show --id {}", named(event));
-            Verdict { hint: Some(show), ..failed(State::DeadLettered, "given up", marks) }
+            Verdict { hint: Some(show), ..failed(State::DeadLettered, "abandoned", marks) }
         }
         RowState::Retried => {
             let at = marks.available_ms.map(|millis| format!(" at {}", times::utc(millis)));
             let what = format!("pending: to be tried again{}", at.unwrap_or_default());
             Verdict { hint: list(Stuck::Waiting), ..failed(State::Waiting, &what, marks) }
         }
-        RowState::Taken => open("pending: a worker has taken it, and has not sent it yet", marks),
+        RowState::Claimed => {
+            open("pending: a worker has claimed it, and has not sent it yet", marks)
+        }
         RowState::Behind(which) => {
             let is = match which {
-                Stuck::Abandoned => "is given up",
+                Stuck::Abandoned => "is abandoned",
                 Stuck::Waiting => "waits for another attempt",
             };
             let what = format!("pending: behind a row of its key that {is}");
@@ -65,8 +67,8 @@ fn of_row(event: &Event, marks: &RowMarks) -> Option<Verdict> {
             None => open("pending: its time never comes", marks),
         },
         RowState::Other => State::Unknown.because(
-            "its marks are neither those of a pending row, nor of one that is published or given \
-             up: a worker leaves it alone",
+            "its marks are neither those of a pending row, nor of one that is published or \
+             abandoned: a worker leaves it alone",
         ),
     })
 }
@@ -74,7 +76,7 @@ fn of_row(event: &Event, marks: &RowMarks) -> Option<Verdict> {
 /// The row is marked as published because a person has given it up.
 fn dropped(marks: &RowMarks) -> Option<Verdict> {
     let error = marks.error.as_ref().filter(|error| error.starts_with(DROPPED))?;
-    Some(State::Dropped.because(format!("given up, and marked as published: {error}")))
+    Some(State::Dropped.because(format!("abandoned, and marked as published: {error}")))
 }
 
 /// Nothing but time, or the router, is between the row and its topic.

@@ -140,8 +140,8 @@ fn a_row_that_is_not_marked_is_pending() {
     let again = "pending: a worker has not sent it yet, after 2 attempts: R009: bad";
     let tried = polled(RowState::Pending, 2, Some("R009: bad"));
     expect(&tried, (State::Waiting, again), Some("R009"), status);
-    let taken = "pending: a worker has taken it, and has not sent it yet";
-    expect(&polled(RowState::Taken, 0, None), (State::Waiting, taken), None, None);
+    let claimed = "pending: a worker has claimed it, and has not sent it yet";
+    expect(&polled(RowState::Claimed, 0, None), (State::Waiting, claimed), None, None);
     let later = "pending: not to be sent before 2026-01-01T00:00:00.000Z";
     expect(&polled(RowState::Later, 0, None), (State::Waiting, later), None, None);
 }
@@ -168,13 +168,13 @@ fn a_row_that_was_tried_in_vain_says_how_often_and_why() {
     );
     expect(
         &polled(RowState::Abandoned, 5, Some("R001: no header")),
-        (State::DeadLettered, "given up, after 5 attempts: R001: no header"),
+        (State::DeadLettered, "abandoned, after 5 attempts: R001: no header"),
         Some("R001"),
         Some("outbox-router dead-letters show --id e-7"),
     );
     // Another program's.
     let verdict = judge(&polled(RowState::Abandoned, 0, Some("no luck")), None, "");
-    assert_eq!((verdict.reason.as_str(), verdict.code), ("given up: no luck", None));
+    assert_eq!((verdict.reason.as_str(), verdict.code), ("abandoned: no luck", None));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_row_waits_behind_another_one_of_its_key() {
     let behind = |which| polled(RowState::Behind(which), 0, None);
     expect(
         &behind(Stuck::Abandoned),
-        (State::Waiting, "pending: behind a row of its key that is given up"),
+        (State::Waiting, "pending: behind a row of its key that is abandoned"),
         None,
         Some("outbox-router dead-letters list"),
     );
@@ -213,7 +213,7 @@ fn what_is_marked_as_published_and_not_there_is_judged_as_what_a_slot_has_confir
     let unread = Event { ending: Some(Ending::TimeUp), ..polled(RowState::Published, 0, None) };
     assert_eq!(judge(&unread, None, "").state, State::Unknown);
     let dropped = polled(RowState::Published, 5, Some("dropped by ann as router: not needed"));
-    let reason = "given up, and marked as published: dropped by ann as router: not needed";
+    let reason = "abandoned, and marked as published: dropped by ann as router: not needed";
     expect(&dropped, (State::Dropped, reason), None, None);
 }
 

@@ -106,11 +106,11 @@ fn to_do(facts: &Facts<'_>, word: Word, sentence: &str, reason: Option<&Failure>
             list.push(to_do);
         }
     }
-    let given_up = facts.given_up();
-    if given_up > 0 {
+    let abandoned = facts.abandoned();
+    if abandoned > 0 {
         list.push(ToDo {
             code: None,
-            message: format!("{} given up", polling::are(given_up)),
+            message: format!("{} abandoned", polling::are(abandoned)),
             hint: Some(Hint::command("outbox-router dead-letters list")),
         });
     }

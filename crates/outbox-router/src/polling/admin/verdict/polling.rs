@@ -22,10 +22,10 @@ pub(super) fn judge<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>
     let list = |waits: [Option<String>; 4]| -> String {
         waits.into_iter().flatten().map(|what| format!("; {what}")).collect()
     };
-    let [retried, given_up, uncounted] = [retried(facts), given_up(facts), uncounted(unseen)];
+    let [retried, abandoned, uncounted] = [retried(facts), abandoned(facts), uncounted(unseen)];
     let oldest = facts.oldest.filter(|age| *age >= KEEPS_UP && facts.due() > 0);
     let (Some(age), Some(rows)) = (oldest, facts.rows) else {
-        let waits = list([retried, given_up, not_due(facts), uncounted]);
+        let waits = list([retried, abandoned, not_due(facts), uncounted]);
         return (Word::Ok, format!("rows flow{waits}"), unseen);
     };
     // What is pending behind a row that could not be delivered waits for that one. Beside it a
@@ -34,7 +34,7 @@ pub(super) fn judge<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>
         && (facts.report.unacked == 0 || facts.trend == PendingTrend::Steady);
     if is_held {
         let behind = behind(facts, age).map(|what| format!("; {what}")).unwrap_or_default();
-        let waits = list([retried, given_up, not_due(facts), uncounted]);
+        let waits = list([retried, abandoned, not_due(facts), uncounted]);
         return (Word::Ok, format!("rows flow{waits}{behind}"), unseen);
     }
     let empty = facts.empty_in.map(|time| {
@@ -47,7 +47,7 @@ pub(super) fn judge<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>
         wording::roughly(age),
         empty.unwrap_or_default(),
         waits_for(facts.blame),
-        list([retried, given_up, None, uncounted]),
+        list([retried, abandoned, None, uncounted]),
     );
     (Word::CatchingUp, sentence, unseen)
 }
@@ -72,9 +72,9 @@ pub(super) fn halted(facts: &Facts<'_>, failure: &Failure) -> String {
     format!("{waits} for another attempt{among} {}; other keys go on", named(failure))
 }
 
-fn given_up(facts: &Facts<'_>) -> Option<String> {
-    let rows = facts.given_up();
-    (rows > 0).then(|| format!("{} given up", are(rows)))
+fn abandoned(facts: &Facts<'_>) -> Option<String> {
+    let rows = facts.abandoned();
+    (rows > 0).then(|| format!("{} abandoned", are(rows)))
 }
 
 fn not_due(facts: &Facts<'_>) -> Option<String> {

@@ -138,7 +138,7 @@ fn whoever_has_the_rows_is_to_blame_when_none_is_published() {
     world.table().shards = ShardSet::ALL;
     world.worker.poller.workers = 1;
     assert_eq!(world.verdict().blame, Blame::Router);
-    // A lock of somebody else's, as rows that are in work show.
+    // A lock of somebody else's, as rows that are claimed show.
     world.figures().processing = RowCount::Exactly(7);
     assert_eq!(world.verdict().blame, Blame::Holder);
 }
@@ -160,13 +160,13 @@ fn what_nothing_explains_is_a_stall_after_a_minute() {
 }
 
 #[test]
-fn rows_behind_one_that_was_given_up_are_no_stall_and_are_told() {
+fn rows_behind_one_that_was_abandoned_are_no_stall_and_are_told() {
     let mut world = World::new();
     world.figures().pending = RowCount::Exactly(3);
     world.figures().abandoned = RowCount::Exactly(1);
     world.figures().oldest_seconds = Some(4_000.0);
     world.pass(200);
-    let sentence = "rows flow; 1 row is given up; 3 rows are pending, the oldest row for 70 min: \
+    let sentence = "rows flow; 1 row is abandoned; 3 rows are pending, the oldest row for 70 min: \
                     what is of its key waits behind it";
     let verdict = world.assert(Word::Ok, sentence);
     let to_do = &verdict.to_do[0];

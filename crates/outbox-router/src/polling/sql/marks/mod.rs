@@ -1,4 +1,4 @@
-//! By what columns a row is known to be pending, taken, published, or given up: found by their
+//! By what columns a row is known to be pending, claimed, published, or abandoned: found by their
 //! names and types. A pure function of the table's columns and the configuration.
 //!
 //! The first of status, flag and time that a table has decides whether a row is pending, as its own
@@ -25,7 +25,7 @@ pub(super) struct Marks {
     pub(super) flag: Option<Flag>,
     pub(super) time: Option<String>,
     pub(super) abandoned_at: Option<String>,
-    /// Whether `abandoned_at` is written when a row is given up.
+    /// Whether `abandoned_at` is written when a row is abandoned.
     pub(super) gives_up: Written,
     pub(super) claim: Claim,
     pub(super) available_at: Option<String>,
@@ -87,7 +87,7 @@ pub(super) enum Nullable {
     No,
 }
 
-/// The columns by which a worker says that it has taken a row.
+/// The columns by which a worker says that it has claimed a row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Claim {
     /// When the claim ends.
@@ -114,7 +114,7 @@ pub(super) struct LastError {
 }
 
 impl Claim {
-    /// Whether rows are taken when they are read. Without a time they are not, since such a claim
+    /// Whether rows are claimed when they are read. Without a time they are not, since such a claim
     /// would outlive a worker that died.
     pub(super) const fn is_made(&self) -> bool {
         self.ends() && matches!(self.written, Written::Yes)
@@ -127,7 +127,7 @@ impl Claim {
 }
 
 impl Marks {
-    /// Whether a row that is given up can be recorded.
+    /// Whether an abandoned row can be recorded.
     pub(super) fn records_abandoned(&self) -> bool {
         let word = self.written_status().and_then(|status| status.words.abandoned.as_ref());
         word.is_some() || self.gives_up == Written::Yes

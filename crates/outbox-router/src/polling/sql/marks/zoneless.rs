@@ -7,7 +7,7 @@ use super::{super::facts::Facts, Marks};
 
 impl Marks {
     /// Its times without a time zone that writers and other programs fill, too: when a row may be
-    /// read, and until when it is taken. When it was published and given up the router writes.
+    /// read, and until when it is claimed. When it was published and abandoned the router writes.
     pub(in super::super) fn zoneless(&self, facts: &Facts) -> Vec<String> {
         let filled = [&self.available_at, &self.claim.until, &self.claim.since];
         let is_found = |name: &&String| {

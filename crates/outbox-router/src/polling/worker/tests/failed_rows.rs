@@ -36,8 +36,8 @@ fn of_rows(lines: &[Value]) -> Vec<&Value> {
     lines.iter().filter(|line| line["id"].is_string()).collect()
 }
 
-/// A row that was given up, after many polls.
-fn is_given_up(report: &PollerReport) -> bool {
+/// An abandoned row, after many polls.
+fn is_abandoned(report: &PollerReport) -> bool {
     let [table] = report.tables.as_slice() else { return false };
     table.abandoned == 1 && table.batches >= 10
 }
@@ -47,7 +47,7 @@ fn each_attempt_is_one_line(marks: &str) {
         let (fixture, cluster) = (Fixture::new(marks).await, cluster());
         fixture.run(BAD_ROW).await;
         let mut at_work = fixture.worker(settings(), kafka_at(cluster.bootstrap_servers()));
-        at_work.until_reported("a row that is given up", is_given_up).await;
+        at_work.until_reported("an abandoned row", is_abandoned).await;
     });
     let said: Vec<[&str; 4]> = of_rows(&lines)
         .iter()
@@ -55,7 +55,7 @@ fn each_attempt_is_one_line(marks: &str) {
         .collect();
     let at = |level| [level, "public.outbox", "1", "R009"];
     assert_eq!(said, [at("WARN"), at("WARN"), at("ERROR")], "{lines:#?}");
-    let begins = ["attempt 1 to deliver", "attempt 2 to deliver", "a row is given up after 3"];
+    let begins = ["attempt 1 to deliver", "attempt 2 to deliver", "a row is abandoned after 3"];
     for (line, begins) in of_rows(&lines).iter().zip(begins) {
         assert!(line["message"].as_str().unwrap().starts_with(begins), "{line}");
     }

@@ -36,7 +36,7 @@ const TOPIC: &str = "outbox.event.order";
 /// The role that the worker connects as.
 const ROLE: &str = "router";
 
-/// A published row has a time, and so has one that is given up. Attempts are counted by the worker.
+/// A published row has a time, and so has an abandoned one. Attempts are counted by the worker.
 pub(super) const TIMES: &str = "published_at timestamptz, abandoned_at timestamptz";
 
 /// The table counts attempts itself, and says when the next one follows.

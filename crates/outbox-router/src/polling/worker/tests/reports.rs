@@ -42,7 +42,7 @@ async fn a_report_says_what_became_of_rows_and_how_long_a_batch_took_with_its_ma
     other.batch_execute("commit").await.unwrap();
 
     let is_over = |report: &PollerReport| report.tables[0].abandoned == 1;
-    let over = at_work.until_reported("a row that is given up", is_over).await;
+    let over = at_work.until_reported("an abandoned row", is_over).await;
     let took = Duration::from_micros(over.batch_times.sum_micros);
     assert!(took >= waited, "{took:?} and {waited:?}");
     let table = &over.tables[0];

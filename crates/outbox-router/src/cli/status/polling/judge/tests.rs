@@ -49,7 +49,7 @@ fn a_router_that_answers_is_believed() {
         "to blame  nobody: it keeps up\n",
         "empty     in about 3 min at this pace\n",
         "to do     nothing\n",
-        "table     public.outbox: 3 pending, 0 in work, 0 wait for another attempt, 0 given up\n",
+        "table     public.outbox: 3 pending, 0 claimed, 0 wait for another attempt, 0 abandoned\n",
         "held by   shop (6b2f4a5e-0000-4000-8000-000000000001): 64 of 64 shards; its lease lasts 8 s more\n",
         "router    polling, at http://",
     ] {
@@ -83,10 +83,10 @@ fn where_nobody_holds_a_shard_somebody_has_to_start_a_router() {
 }
 
 #[test]
-fn rows_that_were_given_up_are_for_a_person() {
+fn rows_that_were_abandoned_are_for_a_person() {
     let mut table = pending(1, 95.0);
     table.figures.as_mut().unwrap().abandoned = RowCount::Exactly(2);
-    let text = text(&reading(Some(router("ok", "rows flow; 2 rows are given up")), vec![table]));
+    let text = text(&reading(Some(router("ok", "rows flow; 2 rows are abandoned")), vec![table]));
     assert!(text.contains("to do     outbox-router dead-letters list\n"), "{text}");
     assert!(!text.contains("to do     nothing"), "{text}");
 }
@@ -153,5 +153,5 @@ fn a_row_that_waits_in_the_memory_of_the_router_is_counted_and_other_keys_go_on(
     let text = text(&reading(Some(halts), vec![pending(3, 0.5)]));
     let blame = "to blame  a person: other keys go on, and what waits is tried again\n";
     assert!(text.contains(blame), "{text}");
-    assert!(text.contains(", 1 wait for another attempt, 0 given up\n"), "{text}");
+    assert!(text.contains(", 1 wait for another attempt, 0 abandoned\n"), "{text}");
 }
