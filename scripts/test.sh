@@ -21,12 +21,14 @@ cd "$(dirname "$0")/.."
 
 versions=(18 15)
 parts=(fast prove e2e)
+# Whether every part runs.
+whole=
 # Scenarios of the router, Kafka or a browser, which meet the same on every version of PostgreSQL:
 # they run on the first one alone.
 of_one_version=(bad_rows:: brokers:: compare:: dead_letters:: dry_run:: hostile_clients::
     lost_topics:: page:: recover:: replay:: service:: statistics:: tap:: where_is::)
 case "${1:-}" in
-    "") ;;
+    "") whole=yes ;;
     --fast) parts=(fast) ;;
     --prove) parts=(prove) ;;
     --e2e) parts=(e2e); [ -z "${2:-}" ] || versions=("$2") ;;
@@ -45,6 +47,38 @@ step() { printf '\n== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SECO
 # packages that are selected. So all tests are of one selection, the workspace; the router alone is
 # built by itself, because the others' features are no part of the product.
 e2e() { cargo test --workspace --test e2e --locked -- "$@"; }
+
+instructions() {
+    step "instructions per event"
+    scripts/instructions.sh
+}
+
+simulation() {
+    step "simulation, from fresh seeds"
+    scripts/simulate.sh --fresh --seconds 20
+    step "planted bugs"
+    scripts/mutants.sh --check
+    # Every bug is planted within two weeks.
+    scripts/mutants.sh --sample 8
+}
+
+# What only computes has the processor whenever no scenario wants it: these wait most of the time.
+begin_computing() {
+    computed="$(mktemp)"
+    set -m # a process group of its own, to be ended as one
+    (chrt --idle -p 0 "$BASHPID"; instructions; simulation) >"$computed" 2>&1 &
+    computing=$!
+    set +m
+    trap 'kill -- "-$computing" 2>/dev/null; rm -f "$computed"' EXIT
+}
+
+end_computing() {
+    step "what was computed meanwhile"
+    local status=0
+    wait "$computing" || status=$?
+    cat "$computed"
+    return "$status"
+}
 
 # With debug assertions and overflow checks, because the end-to-end scenarios reach rare states.
 build_router() {
@@ -69,9 +103,9 @@ for part in "${parts[@]}"; do
             step "lints"
             cargo clippy --workspace --all-targets --locked -- -D warnings
             step "unit and property tests"
-            cargo test --workspace --exclude e2e --locked
-            step "instructions per event"
-            scripts/instructions.sh
+            # Four at a time: the tests with servers wait most of the time.
+            cargo test --workspace --exclude e2e --locked -- --test-threads 4
+            [ -n "$whole" ] || instructions
             step "documentation"
             RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
             ;;
@@ -82,12 +116,7 @@ for part in "${parts[@]}"; do
                 echo "a feature for tests is part of the product" >&2
                 exit 1
             fi
-            step "simulation, from fresh seeds"
-            scripts/simulate.sh --fresh --seconds 20
-            step "planted bugs"
-            scripts/mutants.sh --check
-            # Every bug is planted within two weeks.
-            scripts/mutants.sh --sample 8
+            [ -n "$whole" ] || simulation
             step "kills at every failpoint, and held responses"
             cargo test --workspace --locked --features outbox-router/failpoints --lib failpoint
             scripts/crash-test.sh --per-failpoint 1 --hold 2 --postgres 18
@@ -110,6 +139,7 @@ for part in "${parts[@]}"; do
             ;;
         e2e)
             build_router
+            [ -z "$whole" ] || begin_computing
             skipped=(--skip alerts::)
             for version in "${versions[@]}"; do
                 step "end to end on PostgreSQL $version"
@@ -117,6 +147,7 @@ for part in "${parts[@]}"; do
                 OUTBOX_PG_VERSION="$version" e2e "${skipped[@]}" --test-threads 5
                 skipped+=("${of_one_version[@]/#/--skip=}")
             done
+            [ -z "$whole" ] || end_computing
             # Twelve clusters at once, so nothing beside them. The rules know no versions.
             step "alerts of a real Prometheus, on PostgreSQL $version"
             OUTBOX_PG_VERSION="$version" e2e alerts::

@@ -297,7 +297,7 @@ async fn a_slot_that_does_not_fit_is_refused_before_anything_is_created() {
         ("physical", "P013: the slot physical exists already, but it is physical"),
         (
             "foreign_plugin",
-            "P013: the slot foreign_plugin exists already, but of the plug-in test_decoding, not pgoutput",
+            "P013: the slot foreign_plugin exists already, but it is of the plug-in test_decoding, not pgoutput",
         ),
         (
             "orphan",
@@ -314,7 +314,7 @@ async fn a_slot_that_does_not_fit_is_refused_before_anything_is_created() {
     let url = format!("host=127.0.0.1 port={} user=postgres dbname=elsewhere", server.port);
     let line = ["setup", "--apply", "--set", "postgres.slot=orphan"];
     let refused = run_command_at(&url, &line, "").await;
-    let message = "error: P013: the slot orphan exists already, but of the database postgres, not elsewhere\n";
+    let message = "error: P013: the slot orphan exists already, but it is of the database postgres, not elsewhere\n";
     assert!(refused.err.starts_with(message), "{}", refused.err);
 }
 

@@ -129,33 +129,64 @@ async fn marks_that_a_rule_or_a_trigger_undoes_are_a_failure() {
     }
 }
 
-/// The statement that marks them sees nothing of it.
+/// The statement that marks them sees nothing of a trigger that acts after it.
 #[tokio::test]
-async fn rows_that_come_again_and_again_after_their_marks_are_a_failure() {
+async fn marks_that_a_trigger_undoes_later_are_a_failure() {
     let fixture = Fixture::new(&default_table(MARK)).await;
     fixture
         .run(
             "insert into outbox (aggregate_id) values ('a'); \
              create function back() returns trigger language plpgsql as \
                'begin update public.outbox set published_at = null where id = new.id; \
-                return null; end'; \
-             create trigger back after update on outbox for each row \
-               when (new.published_at is not null) execute function back()",
+                return null; end'",
         )
         .await;
-    let mut worker = fixture.worker(polling()).await;
-    for _ in 0..2 {
-        let rows = worker.fetch(9).await.rows;
-        assert_eq!(worker.publish(&rows).await, 1);
+    for kind in ["trigger", "constraint trigger"] {
+        let time = if kind == "trigger" { "" } else { "deferrable initially deferred" };
+        let make = format!(
+            "create {kind} back after update on outbox {time} for each row \
+             when (new.published_at is not null) execute function back()"
+        );
+        let drop = "drop trigger back on outbox; update outbox set published_at = null";
+        // It is there when the table is described.
+        fixture.run(&make).await;
+        let mut worker = fixture.worker(polling()).await;
+        let published: Vec<_> = worker.fetch(9).await.rows.into_iter().map(|row| row.id).collect();
+        let request = SettleRequest { published, ..nothing() };
+        for _ in 0..2 {
+            let refused = worker.database.settle(&request).await.unwrap_err();
+            assert_eq!(refused.code, Code::Polling, "{refused}");
+        }
+        fixture.run(drop).await;
+        assert_eq!(worker.database.settle(&request).await.unwrap().published, 1);
+        // It is made afterwards: the rows come again, once.
+        fixture.run(&format!("update outbox set published_at = null; {make}")).await;
+        assert_eq!(worker.fetch(9).await.rows.len(), 1);
+        let refused = worker.database.settle(&request).await.unwrap_err();
+        assert_eq!(refused.code, Code::Polling, "{refused}");
+        fixture.run(drop).await;
+        assert_eq!(worker.database.settle(&request).await.unwrap().published, 1);
+        fixture.run("update outbox set published_at = null").await;
     }
-    let passed_over = relay::polling::PassedOver::NOTHING;
-    let shards = relay::polling::ShardSet::ALL;
-    let request = relay::polling::FetchRequest { table: TABLE, shards, limit: 9, passed_over };
-    let refused = worker.database.fetch(&request).await.unwrap_err();
-    assert_eq!(refused.code, Code::Polling, "{refused}");
-    fixture.run("drop trigger back on outbox").await;
-    worker.database.describe(TABLE).await.unwrap();
-    assert_eq!(worker.drain(9).await.len(), 1);
+}
+
+/// As of a table with a row for each aggregate, which has news again and again.
+#[tokio::test]
+async fn a_row_that_others_make_pending_again_is_sent_each_time() {
+    let trigger = "create function stamp() returns trigger language plpgsql as \
+                   'begin new.payload := new.payload; return new; end'; \
+                   create trigger stamp before update on outbox for each row execute function stamp()";
+    for make in ["select 1", trigger] {
+        let fixture = Fixture::new(&default_table(MARK)).await;
+        fixture.run(make).await;
+        fixture.run("insert into outbox (aggregate_id) values ('a')").await;
+        let mut worker = fixture.worker(polling()).await;
+        for _ in 0..5 {
+            let rows = worker.fetch(9).await.rows;
+            assert_eq!(worker.publish(&rows).await, 1);
+            fixture.run("update outbox set published_at = null").await;
+        }
+    }
 }
 
 /// Later rows of its key would pass it.

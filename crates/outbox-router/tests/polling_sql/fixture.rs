@@ -50,8 +50,12 @@ impl Fixture {
     /// The same, with settings of the server.
     pub(crate) async fn with_settings(settings: &[(&str, &str)], table: &str) -> Self {
         let version = std::env::var("OUTBOX_PG_VERSION").unwrap_or_else(|_| "15".to_owned());
-        let options = PostgresOptions::version(version.parse().unwrap());
-        let options = options.set("max_connections", "120");
+        Self::of_version(version.parse().unwrap(), settings, table).await
+    }
+
+    /// The same, on this version of PostgreSQL.
+    pub(crate) async fn of_version(version: u16, settings: &[(&str, &str)], table: &str) -> Self {
+        let options = PostgresOptions::version(version).set("max_connections", "120");
         let options =
             settings.iter().fold(options, |options, (name, value)| options.set(name, value));
         let server = PostgresServer::start(options).await.unwrap();

@@ -201,3 +201,32 @@ async fn rows_are_read_in_the_order_of_a_clock_with_null_behind() {
     assert_eq!(ids(&worker.fetch(10).await.rows), ["5", "3", "2", "4", "1"]);
     assert_eq!(ids(&worker.drain(2).await), ["5", "3", "2", "4", "1"]);
 }
+
+/// `NOT NULL NOT VALID`, since PostgreSQL 18: rows from before may have NULL.
+#[tokio::test]
+async fn a_constraint_that_is_not_valid_promises_nothing_about_older_rows() {
+    let table = default_table(", published boolean");
+    let fixture = Fixture::of_version(18, &[], &table).await;
+    fixture
+        .run(
+            "insert into outbox (aggregate_id) values ('old'); \
+             alter table outbox add constraint known not null published not valid",
+        )
+        .await;
+    let mut worker = fixture.worker(polling()).await;
+    let rows = worker.fetch(9).await.rows;
+    assert_eq!(worker.publish(&rows).await, 1);
+    assert_eq!(fixture.value("select published from outbox").await, "t");
+    // Nor can rows be found again by such a column.
+    fixture
+        .run(
+            "alter table outbox alter id drop identity, drop constraint outbox_pkey; \
+             alter table outbox alter id drop not null; \
+             alter table outbox add constraint ids not null id not valid, add unique (id)",
+        )
+        .await;
+    let failure = worker.database.describe(TABLE).await.unwrap_err();
+    assert_eq!(failure.code, relay::Code::Polling, "{failure}");
+    fixture.run("alter table outbox validate constraint ids").await;
+    worker.database.describe(TABLE).await.unwrap();
+}

@@ -10,7 +10,7 @@ use super::{
     lease_length::LeaseLength,
     protocol::{Described, FetchRequest, Fetched, Leases, More, PollInput, Settled, TableIndex},
     shards::ShardSet,
-    table::{Description, Known},
+    table::{Description, Shape},
 };
 use crate::{
     clock::{Moment, Now},
@@ -115,7 +115,7 @@ impl Poller {
                 }
             }
             let relation = described_is.ok_or_else(no_row)?;
-            Ok(Known { relation, waits: described.waits, since: at })
+            Ok(Shape { relation, waits: described.waits, since: at })
         });
         if let Some(table) = self.tables.get_mut(index.0) {
             table.was_described(taken.as_ref().err(), at);
@@ -123,6 +123,7 @@ impl Poller {
         match taken {
             Ok(known) => {
                 if let Some(table) = self.tables.get_mut(index.0) {
+                    table.bears_name_now(known.relation);
                     if let Description::Unknown(_) = table.description {
                         table.fetch_at = at;
                         // That it is read in time is shown by the next reading alone.
@@ -185,31 +186,46 @@ impl Poller {
     }
 
     fn settled(&mut self, answer: Result<Settled, Failure>, at: Moment) {
-        let Work::Settling { batch, request, .. } = std::mem::replace(&mut self.work, Work::Idle)
-        else {
+        let Work::Settling(mut settling) = std::mem::replace(&mut self.work, Work::Idle) else {
             return;
         };
         match answer {
             Ok(settled) => {
                 self.server = None;
                 self.backoff.reset();
-                self.note_settled(&batch, &request, settled, at);
+                self.note_settled(&settling.batch, &settling.request, settled, at);
             }
             Err(failure) => {
+                self.count_server_failure(&failure);
+                if self.is_gone(&settling.batch, &failure) {
+                    return self.note_settled(
+                        &settling.batch,
+                        &settling.request,
+                        Settled::NOT_OURS,
+                        at,
+                    );
+                }
                 // The shell describes the table by itself to write the marks. Rows are read by what
                 // the core knows of it.
                 if failure.class() == Class::Mendable
-                    && let Some(table) = self.tables.get_mut(batch.table.0)
+                    && let Some(table) = self.tables.get_mut(settling.batch.table.0)
                 {
                     table.description = Description::Unknown(at);
                 }
                 // The rows are acknowledged. They are not read again before their marks are
                 // written, or they would be produced again.
-                self.server_failed(failure);
-                let retry_at = Some(at + self.backoff.next());
-                self.work = Work::Settling { batch, request, retry_at };
+                settling.failure = Some(failure);
+                settling.retry_at = Some(at + self.backoff.next());
+                self.work = Work::Settling(settling);
             }
         }
+    }
+
+    /// Whether the table of a batch has gone, as the leases say, too: its name is another table's,
+    /// or nobody's.
+    fn is_gone(&self, batch: &Batch, failure: &Failure) -> bool {
+        failure.code == Code::TableMissing
+            && self.lease.relation(batch.table.0) != Some(batch.asked.relation)
     }
 
     fn acks(&mut self, acks: &Acks, now: Now) {
@@ -282,11 +298,15 @@ impl Poller {
     }
 
     fn server_failed(&mut self, failure: Failure) {
+        self.count_server_failure(&failure);
+        self.server = Some(failure);
+    }
+
+    fn count_server_failure(&mut self, failure: &Failure) {
         *self.totals.errors.entry(failure.code).or_default() += 1;
         if failure.class() == Class::Transport {
             self.totals.reconnects += 1;
         }
-        self.server = Some(failure);
     }
 
     pub(super) fn key_stops(&self) -> KeyStops {

@@ -38,7 +38,7 @@ pub(super) struct Lease {
     /// Whether the server has answered at all.
     answered: Answered,
     /// Whether the server may know of this worker.
-    known: Known,
+    registered: Registered,
 }
 
 /// How many shards of a table the server may have for this worker: a request may have been carried
@@ -62,7 +62,7 @@ impl Granted {
 /// Whether a request was made since everything was given back. Its answer may have been lost, so
 /// what is held here says nothing about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
+enum Registered {
     Never,
     Maybe,
 }
@@ -101,7 +101,7 @@ impl Lease {
             not_before: Moment::default(),
             as_of: RequestNumber::default(),
             answered: Answered::Never,
-            known: Known::Never,
+            registered: Registered::Never,
         }
     }
 
@@ -112,7 +112,7 @@ impl Lease {
             return None;
         }
         self.asked_at = Some(at);
-        self.known = Known::Maybe;
+        self.registered = Registered::Maybe;
         let wanted = (0..self.tables.len()).map(|table| self.ask_for(table, busy)).collect();
         Some(LeaseRequest::Hold { wanted })
     }
@@ -133,11 +133,11 @@ impl Lease {
 
     /// The request that gives everything back, unless the server knows of nothing.
     pub(super) fn release(&mut self, at: Moment) -> Option<LeaseRequest> {
-        if self.asked_at.is_some() || self.known == Known::Never {
+        if self.asked_at.is_some() || self.registered == Registered::Never {
             return None;
         }
         self.asked_at = Some(at);
-        self.known = Known::Never;
+        self.registered = Registered::Never;
         self.give_up();
         Some(LeaseRequest::Release)
     }

@@ -117,8 +117,18 @@ enum Work {
     Fetching { request: FetchRequest, asked: Asked },
     /// Rows are produced and acknowledged.
     Producing(Box<Batch>),
-    /// What became of them is written. When it failed, when to write it again.
-    Settling { batch: Box<Batch>, request: SettleRequest, retry_at: Option<Moment> },
+    /// What became of them is written.
+    Settling(Box<Settling>),
+}
+
+/// What became of a batch, until it is written.
+struct Settling {
+    batch: Box<Batch>,
+    request: SettleRequest,
+    /// Why it could not be written the last time.
+    failure: Option<Failure>,
+    /// When to write it again, since it could not be written.
+    retry_at: Option<Moment>,
 }
 
 /// Whether [`PollAction::Exit`] was given.

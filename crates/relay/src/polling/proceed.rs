@@ -8,7 +8,7 @@ use super::{
     inputs::is_slow_reading,
     lease::Busy,
     protocol::{FetchRequest, PassedOver, PollAction, TableIndex, WaitsKept},
-    table::{Description, Known, Table},
+    table::{Description, Shape, Table},
 };
 use crate::{
     clock::Moment,
@@ -39,7 +39,7 @@ impl Poller {
                 let moments = [Some(self.stale_at(batch.asked)), lease, purge, topic];
                 moments.into_iter().flatten().filter(|moment| *moment > at).min()
             }
-            Work::Settling { retry_at, .. } => *retry_at,
+            Work::Settling(settling) => settling.retry_at,
         };
         lease.into_iter().chain([work]).flatten().filter(|moment| *moment > at).min()
     }
@@ -169,7 +169,7 @@ impl Poller {
         }
         let busy = match self.work {
             Work::Idle | Work::Describing => Busy::No,
-            Work::Fetching { .. } | Work::Producing(_) | Work::Settling { .. } => Busy::Yes,
+            Work::Fetching { .. } | Work::Producing(_) | Work::Settling(_) => Busy::Yes,
         };
         if let Some(request) = self.lease.request(busy, at) {
             self.actions.push_back(PollAction::Lease(request));
@@ -204,9 +204,9 @@ impl Poller {
         self.actions.push_back(PollAction::Describe(index));
     }
 
-    fn fetch(&mut self, index: TableIndex, known: Known, at: Moment) {
+    fn fetch(&mut self, index: TableIndex, shape: Shape, at: Moment) {
         let shards = self.lease.usable(index.0, at);
-        let is_leased = self.lease.relation(index.0) == Some(known.relation);
+        let is_leased = self.lease.relation(index.0) == Some(shape.relation);
         let Some(table) = self.tables.get_mut(index.0) else { return };
         if shards.is_empty() || !is_leased {
             return;
@@ -222,7 +222,7 @@ impl Poller {
             table.failure = None;
         }
         let limit = if table.one_by_one > 0 { 1 } else { self.settings.batch };
-        let passed_over = match (known.waits, self.settings.hold_keys) {
+        let passed_over = match (shape.waits, self.settings.hold_keys) {
             (WaitsKept::InMemory, HoldKeys::Yes) => PassedOver::Keys(keys),
             (WaitsKept::InMemory, HoldKeys::No) => PassedOver::Rows(table.waits.ids(at)),
             (WaitsKept::InTable, HoldKeys::Yes | HoldKeys::No) => PassedOver::NOTHING,
@@ -231,7 +231,7 @@ impl Poller {
         self.last = index.0;
         let request = FetchRequest { table: index, shards, limit, passed_over };
         self.actions.push_back(PollAction::Fetch(request.clone()));
-        let asked = Asked { at, as_of: self.lease.as_of(), relation: known.relation };
+        let asked = Asked { at, as_of: self.lease.as_of(), relation: shape.relation };
         self.work = Work::Fetching { request, asked };
     }
 
@@ -251,7 +251,7 @@ impl Poller {
         if self.drain_by.is_some_and(|by| by <= at) {
             return self.exit(match self.work {
                 Work::Idle | Work::Describing | Work::Fetching { .. } => self.drained,
-                Work::Producing(_) | Work::Settling { .. } => ExitReason::EventsUnconfirmed,
+                Work::Producing(_) | Work::Settling(_) => ExitReason::EventsUnconfirmed,
             });
         }
         if !matches!(self.work, Work::Idle) || self.lease.is_asked() {

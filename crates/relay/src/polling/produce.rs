@@ -2,7 +2,7 @@
 
 use pgoutput::{Insert, parse_insert_prefix};
 
-use super::{Poller, Work, pending_row::PendingRow, polled_row::PolledRow, protocol::WaitsKept};
+use super::{Poller, Work, pending_row::PendingRow, polled_row::PolledRow};
 use crate::{
     clock::{Moment, Now},
     failure::{Code, Failure, Name},
@@ -82,15 +82,9 @@ impl Poller {
         let ticket = batch.next_ref();
         let Some(table) = tables.get(index.0) else { return Produced::AllForNow };
         let Some(row) = batch.next() else { return Produced::AllForNow };
-        let waits =
-            table.waits_kept() == Some(WaitsKept::InMemory) && table.waits.waits(&row.id, at);
-        let offer = if waits {
-            Offer::PassedOver
-        } else {
-            let (name, row_bytes) = (&table.name, settings.row_bytes);
-            let mut produced_by = ProducedBy { table: name, rows, topics, row_bytes };
-            produced_by.offer(row, ticket, sink)
-        };
+        let (name, row_bytes) = (&table.name, settings.row_bytes);
+        let mut produced_by = ProducedBy { table: name, rows, topics, row_bytes };
+        let offer = produced_by.offer(row, ticket, sink);
         if let (Offer::Produced | Offer::PassedOver | Offer::Failed(_), Some(table)) =
             (&offer, tables.get_mut(index.0))
         {

@@ -325,3 +325,8 @@ pub struct Settled {
     /// meanwhile are not among them.
     pub published: usize,
 }
+
+impl Settled {
+    /// Nothing is written: the rows are not this worker's, or their table has gone.
+    pub(super) const NOT_OURS: Self = Self { written: Written::NotOurs, published: 0 };
+}

@@ -102,7 +102,7 @@ impl Poller {
         let (state, reason) = self.condition(at);
         let unacked = match &self.work {
             Work::Producing(batch) => batch.unacked(),
-            Work::Idle | Work::Describing | Work::Fetching { .. } | Work::Settling { .. } => 0,
+            Work::Idle | Work::Describing | Work::Fetching { .. } | Work::Settling(_) => 0,
         };
         PollerReport {
             state,
@@ -152,15 +152,21 @@ impl Poller {
         }
         let of_tables = self.tables.iter().filter_map(|table| table.failure.as_ref());
         let mendable = |failure: &&Failure| failure.class() == Class::Mendable;
+        // Leases may be renewed meanwhile, on another connection.
+        let unwritten = match &self.work {
+            Work::Settling(settling) => settling.failure.as_ref(),
+            Work::Idle | Work::Describing | Work::Fetching { .. } | Work::Producing(_) => None,
+        };
+        let of_server = self.server.iter().chain(unwritten);
         let mended_by_person =
-            self.server.iter().chain(of_tables.clone()).chain(&self.brokers_unreachable);
+            of_server.clone().chain(of_tables.clone()).chain(&self.brokers_unreachable);
         if let Some(failure) = mended_by_person.clone().find(mendable) {
             return (PollState::Failed, Some(failure.clone()));
         }
         if let Some(failure) = self.blocked_by(at) {
             return (PollState::Blocked, Some(failure.clone()));
         }
-        if let Some(failure) = self.server.iter().chain(of_tables).next() {
+        if let Some(failure) = of_server.chain(of_tables).next() {
             return (PollState::Starting, Some(failure.clone()));
         }
         if !self.lease.is_known() || self.tables.iter().all(|t| t.waits_kept().is_none()) {

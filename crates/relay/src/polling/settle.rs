@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Poller, Work,
+    Poller, Settling, Work,
     batch::{Batch, Claim, Extent, Fate},
     protocol::{
         Claimed, FailedRow, PollAction, RowOutcome, SettleRequest, Settled, WaitsKept, Written,
@@ -36,16 +36,16 @@ impl Poller {
         }
         failpoint::reached(Failpoint::AfterAcks);
         self.actions.push_back(PollAction::Settle(request.clone()));
-        self.work = Work::Settling { batch, request, retry_at: None };
+        let settling = Settling { batch, request, failure: None, retry_at: None };
+        self.work = Work::Settling(Box::new(settling));
     }
 
     /// Writes again what could not be written.
     pub(super) fn write_again_if_due(&mut self, at: Moment) {
-        if let Work::Settling { request, retry_at, .. } = &mut self.work
-            && retry_at.is_some_and(|due| due <= at)
+        if let Work::Settling(settling) = &mut self.work
+            && settling.retry_at.take_if(|due| *due <= at).is_some()
         {
-            *retry_at = None;
-            self.actions.push_back(PollAction::Settle(request.clone()));
+            self.actions.push_back(PollAction::Settle(settling.request.clone()));
         }
     }
 

@@ -20,6 +20,8 @@ pub(super) const BETWEEN_NOTIFIED: Duration = Duration::from_millis(5);
 pub(super) struct Table {
     pub(super) name: TableName,
     pub(super) description: Description,
+    /// Which table was described last.
+    relation: Option<Oid>,
     /// When to read it next.
     pub(super) fetch_at: Moment,
     /// Before this it is not read because of a NOTIFY, or since an interval or the wait of a row is
@@ -47,12 +49,12 @@ pub(super) struct Table {
 pub(super) enum Description {
     /// Not yet, or not any more; when to ask.
     Unknown(Moment),
-    Known(Known),
+    Known(Shape),
 }
 
 /// What a table looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct Shape {
     /// Which table that is.
     pub(super) relation: Oid,
     pub(super) waits: WaitsKept,
@@ -81,6 +83,7 @@ impl Table {
         Self {
             name,
             description: Description::Unknown(Moment::default()),
+            relation: None,
             fetch_at: Moment::default(),
             rests_until: Moment::default(),
             unlocked_at: None,
@@ -151,6 +154,17 @@ impl Table {
             && known.relation != relation
         {
             self.description = Description::Unknown(at);
+        }
+    }
+
+    /// It was described, and is this one. What is remembered of the rows of another one, which had
+    /// the name before, does not count for those of this one, whatever their ids.
+    pub(super) fn bears_name_now(&mut self, relation: Oid) {
+        if self.relation.replace(relation).is_some_and(|former| former != relation) {
+            self.waits = Waits::default();
+            self.one_by_one = 0;
+            self.awaited = None;
+            self.unanswered.end();
         }
     }
 

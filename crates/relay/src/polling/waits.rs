@@ -43,12 +43,8 @@ impl Waits {
         self.rows.get(id).map_or(0, |wait| wait.attempts)
     }
 
-    /// Whether a row waits still.
-    pub(super) fn waits(&self, id: &RowId, at: Moment) -> bool {
-        self.rows.get(id).is_some_and(|wait| wait.until > at)
-    }
-
-    /// The keys of the rows that wait still.
+    /// The keys of the rows that wait still, as they were when these were tried: a row that was
+    /// given another one since is read, and tried, in its turn with the rows of that key.
     pub(super) fn keys(&self, at: Moment) -> Vec<RowKey> {
         let waiting = self.rows.values().filter(|wait| wait.until > at);
         let mut keys: Vec<RowKey> = waiting.map(|wait| wait.key.clone()).collect();

@@ -52,6 +52,8 @@ pub struct Row {
     pub poison: Option<Poison>,
     /// The number of its commit; `None` before, and if it was rolled back.
     pub commit: Option<u64>,
+    /// The commit from which on it has its key: its own, or that of a person who gave it one.
+    pub keyed: Option<u64>,
     /// Whether a person has deleted it.
     pub is_deleted: bool,
     /// Why it could not be delivered when it was written.
@@ -129,6 +131,7 @@ impl PolledTables {
             key,
             poison,
             commit: None,
+            keyed: None,
             is_deleted: false,
             first_poison: poison,
             state: RowState::Pending,
@@ -140,7 +143,9 @@ impl PolledTables {
     pub fn commit(&mut self, transaction: usize) {
         self.commits += 1;
         for row in self.open.swap_remove(transaction) {
-            self.rows[row].commit = Some(self.commits);
+            let row = &mut self.rows[row];
+            row.commit = Some(self.commits);
+            row.keyed = row.had_key().then_some(self.commits);
         }
     }
 
@@ -220,7 +225,10 @@ impl PolledTables {
 
     /// A person mends a row that cannot be delivered, and requeues it.
     pub fn mend(&mut self, row: usize) {
-        self.rows[row].poison = None;
+        self.commits += 1;
+        let mended = &mut self.rows[row];
+        mended.poison = None;
+        mended.keyed.get_or_insert(self.commits);
         self.requeue(row);
     }
 

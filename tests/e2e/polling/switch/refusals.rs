@@ -72,6 +72,24 @@ async fn whoever_may_not_make_the_streams_objects_is_refused_while_workers_poll(
     stop(&mut fixture.router).await;
 }
 
+/// Slots are of all databases, and only its name is that of the configuration.
+#[tokio::test]
+async fn a_slot_of_another_database_is_not_taken_for_that_of_the_tables() {
+    let (mut fixture, _) = begun().await;
+    let session = fixture.session().await.unwrap();
+    session.batch_execute("create database other").await.unwrap();
+    let other = fixture.postgres.connect_to("other").await.unwrap();
+    let make = format!("select pg_create_logical_replication_slot('{SLOT}', 'pgoutput')");
+    other.batch_execute(&make).await.unwrap();
+    for to in ["stream", "polling"] {
+        let (exit, said) = switch(&fixture, to, "--yes").await;
+        assert_eq!(exit, Some(1), "{said}");
+        assert!(said.contains("it is of the database other, not shop"), "{said}");
+        assert!(said.contains("name another one by postgres.slot"), "{said}");
+    }
+    stop(&mut fixture.router).await;
+}
+
 /// The role does not exist yet.
 #[tokio::test]
 async fn a_role_of_the_streams_own_is_made_by_the_switch() {

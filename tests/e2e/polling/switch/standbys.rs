@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use e2e::Fixture;
-use testbed::postgres::DatabaseSession;
+use e2e::{Fixture, ROLE};
+use testbed::postgres::{DATABASE, DatabaseSession};
 
 use super::super::{DEADLINE, insert, wait_none};
 use super::command::{Command, wait_for_row};
@@ -48,9 +48,16 @@ async fn without_the_standby_that_commits_wait_for_a_switch_is_refused() {
         session.batch_execute(statement).await.unwrap();
     }
     let (exit, said) = switch(&fixture, "stream", "--yes").await;
+    // Who may not see standbys is told that nobody looked.
+    let url = fixture.postgres.url(ROLE, DATABASE);
+    let line = ["switch", "stream", "--dry-run", "--admin-url", &url];
+    let output = fixture.router.command(&line).await.unwrap();
     standby_answers(&session).await;
     assert_eq!(exit, Some(1), "{said}");
     assert!(said.contains("synchronous_standby_names is 'nobody'"), "{said}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("may not see whether it is there"), "{said}");
+    assert!(said.contains(&format!("grant pg_read_all_stats to {ROLE}")), "{said}");
     let closed = "select from outbox_router.switch";
     assert!(session.query_opt(closed, &[]).await.unwrap().is_none());
 }

@@ -85,11 +85,11 @@ impl ExistingSlot {
     /// Refuses a slot that was made for something else.
     pub(super) fn check_purpose(&self, name: &str) -> Result<(), Failure> {
         let unsuitable = |what: String| {
-            let message = format!("the slot {name} exists already, but {what}");
+            let message = format!("the slot {name} exists already, but it is {what}");
             Failure::of(Case::SlotUnsuitable, message).naming(Name::Slot, name)
         };
         match (self.plugin.as_deref(), self.database.as_deref()) {
-            (None, _) => return Err(unsuitable("it is physical".to_owned())),
+            (None, _) => return Err(unsuitable("physical".to_owned())),
             (Some("pgoutput"), Some(database)) if database == self.here => {}
             (Some("pgoutput"), database) => {
                 let of = database.unwrap_or_default();

@@ -47,26 +47,43 @@ const OPEN: &str = "\
     select x::text from pg_snapshot_xip(pg_current_snapshot()) x \
     where x = any ($1::text[]::xid8[])";
 
-/// Whether commits of this session would wait, and nobody would end that. Who may not see the
-/// standbys knows nothing of them.
-const NO_STANDBY: &str = r"
-    select names from current_setting('synchronous_standby_names') names
-    where names <> '' and current_setting('synchronous_commit') <> 'local'
-      and pg_has_role('pg_read_all_stats', 'usage')
-      and (select count(*) from pg_stat_replication where sync_state in ('sync', 'quorum'))
-        < coalesce((regexp_match(names, '^\s*(?:(?:first|any)\s+)?(\d+)\s*\(', 'i'))[1]::int, 1)";
+/// The synchronous standbys for which commits of this session wait; whether enough of them are
+/// there, NULL where this role may not see that; and the role.
+const STANDBYS: &str = r"
+    select names, case when pg_has_role('pg_read_all_stats', 'usage') then
+        (select count(*) from pg_stat_replication where sync_state in ('sync', 'quorum'))
+          >= coalesce((regexp_match(names, '^\s*(?:(?:first|any)\s+)?(\d+)\s*\(', 'i'))[1]::int, 1)
+      end, quote_ident(current_user)
+    from current_setting('synchronous_standby_names') names
+    where names <> '' and current_setting('synchronous_commit') <> 'local'";
 
 impl Switching<'_> {
     /// # Errors
     /// No synchronous standby answers: this command's own commits would wait.
-    pub(super) async fn refuse_without_standby(&self) -> Result<(), TaskError> {
-        let Some(row) = self.books.query_opt(NO_STANDBY, &[]).await? else { return Ok(()) };
-        let names: String = row.try_get(0)?;
-        let what = format!(
-            "commits wait for a synchronous standby (synchronous_standby_names is '{names}'), and it \
-             is not there"
+    pub(super) async fn refuse_without_standby(
+        &self,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<(), TaskError> {
+        let Some(row) = self.books.query_opt(STANDBYS, &[]).await? else { return Ok(()) };
+        let (names, are_there): (String, Option<bool>) = (row.try_get(0)?, row.try_get(1)?);
+        let wait = format!(
+            "commits wait for a synchronous standby (synchronous_standby_names is '{names}'), and"
         );
-        Err(Failure::of(Case::StandbyAway, what).into())
+        match are_there {
+            Some(true) => Ok(()),
+            Some(false) => {
+                Err(Failure::of(Case::StandbyAway, format!("{wait} it is not there")).into())
+            }
+            None => {
+                let role: String = row.try_get(2)?;
+                writeln!(
+                    terminal.err,
+                    "note: {wait} the role {role} may not see whether it is there: if it is not, \
+                     this command waits, too; to see that: grant pg_read_all_stats to {role}"
+                )?;
+                Ok(())
+            }
+        }
     }
 
     /// Waits until every query sees what this snapshot sees.

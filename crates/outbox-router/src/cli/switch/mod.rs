@@ -37,6 +37,7 @@ use super::{
     connect::{Access, with_connection},
     decision_args::HowArgs,
     republication::SESSION,
+    setup::check_slot,
     witness::Records,
 };
 use crate::{
@@ -157,7 +158,11 @@ impl Switching<'_> {
     }
 
     /// What there is.
+    ///
+    /// # Errors
+    /// The slot is another database's, or of another plugin.
     async fn found(&self) -> Result<Found<'_>, TaskError> {
+        check_slot(self.books, self.slot()).await?;
         let query = "select wal_status is not distinct from 'lost' from pg_replication_slots \
                      where slot_name = $1";
         let is_lost = self.books.query_opt(query, &[&self.slot()]).await?;

@@ -49,7 +49,7 @@ impl Switching<'_> {
         };
         let role = self.access.role_of_router();
         refuse_unready(self.books, role.as_deref()).await?;
-        self.refuse_without_standby().await?;
+        self.refuse_without_standby(terminal).await?;
         if todo == ToPolling::Mark {
             // What cannot be polled, or be marked as delivered, is refused before anything is made.
             self.described(Uuid::nil()).await?;

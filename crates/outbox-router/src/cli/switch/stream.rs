@@ -57,7 +57,7 @@ impl Switching<'_> {
             self.say_next(terminal)?;
             return Ok(Exit::Done);
         };
-        self.refuse_without_standby().await?;
+        self.refuse_without_standby(terminal).await?;
         // What cannot be polled to its end is refused before anything is made.
         let mut last = self.described(Uuid::new_v4()).await?;
         self.refuse_abandoned(&mut last).await?;

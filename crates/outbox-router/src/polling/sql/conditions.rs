@@ -302,7 +302,7 @@ impl Conditions<'_> {
 mod tests {
     use super::{
         super::{
-            marks::{Attempts, Claim, Flag, Status, Written},
+            marks::{Attempts, Claim, Flag, Status, Writable},
             words::Words,
         },
         *,
@@ -315,17 +315,17 @@ mod tests {
             flag: None,
             time: None,
             abandoned_at: None,
-            gives_up: Written::No,
+            abandons: Writable::No,
             claim: Claim::default(),
             available_at: None,
-            postpones: Written::No,
+            postpones: Writable::No,
             attempts: None,
             last_error: None,
         }
     }
 
     fn written() -> Claim {
-        Claim { written: Written::Yes, ..Claim::default() }
+        Claim { written: Writable::Yes, ..Claim::default() }
     }
 
     fn of(marks: &Marks) -> Conditions<'_> {
@@ -362,10 +362,10 @@ mod tests {
             abandoned: word("ABANDONED"),
         };
         Marks {
-            status: Some(Status { column: "status".into(), words, written: Written::Yes }),
+            status: Some(Status { column: "status".into(), words, written: Writable::Yes }),
             claim: Claim { since: word("processing_at"), ..written() },
             available_at: word("available_at"),
-            postpones: Written::Yes,
+            postpones: Writable::Yes,
             attempts: Some(Attempts { column: "attempts".into(), max: 9 }),
             ..nothing(Decides::Status)
         }

@@ -3,12 +3,12 @@
 use relay::{
     Class, Failure, TableName,
     polling::{
-        Claimed, Described, FetchRequest, Fetched, More, SettleRequest, Settled, TableIndex,
+        Claimed, Described, FetchRequest, Fetched, More, RowId, SettleRequest, Settled, TableIndex,
         Written,
     },
 };
 use tokio::time::Instant;
-use tokio_postgres::{Client, SimpleQueryRow};
+use tokio_postgres::Client;
 
 use super::{
     blocked::Blocked,
@@ -21,11 +21,10 @@ use super::{
     removal::{Leaves, Removal},
     rows::{self, Read, Wanted},
     settings::{SqlSettings, TableConfig},
-    settle::SettleText,
+    settle::{Look, SettleText},
     survey::{TableSurvey, survey},
     table::{PolledTable, not_described},
     transaction::BEGINS,
-    undone::UndoneMarks,
 };
 use crate::{monitor::Connect, retention::TableFigures};
 
@@ -46,7 +45,11 @@ pub struct Database<C> {
 struct Entry {
     config: TableConfig,
     known: Option<Known>,
-    undone: UndoneMarks,
+    /// The first of the rows that were marked last.
+    marked: Option<RowId>,
+    /// For the rows of the last reading. If one comes again that was marked, a person may have made
+    /// it pending, or a rule or a trigger that was made since the table was described.
+    look: Look,
     trust: Trust,
 }
 
@@ -100,7 +103,8 @@ impl<C: Connect> Database<C> {
         let tables = tables.into_iter().map(|config| Entry {
             config,
             known: None,
-            undone: UndoneMarks::default(),
+            marked: None,
+            look: Look::No,
             trust: Trust::Yes,
         });
         Self { connection: Connection::new(connect), tables: tables.collect(), settings }
@@ -120,7 +124,6 @@ impl<C: Connect> Database<C> {
         let described = table.described();
         let (fetch, settle) = (FetchText::of(&table), SettleText::of(&table));
         entry.known = Some(Known { table, fetch, settle, blocked: Blocked::default() });
-        entry.undone.described();
         entry.trust = Trust::Yes;
         Ok(described)
     }
@@ -139,14 +142,13 @@ impl<C: Connect> Database<C> {
             return Ok(Fetched { rows: Vec::new(), more: More::No, claimed: Claimed::No });
         }
         let entry = self.tables.get_mut(request.table.0);
-        let (known, marks) = entry
-            .and_then(|entry| Some((entry.known.as_mut()?, &mut entry.undone)))
-            .ok_or_else(|| not_described(request.table.0))?;
+        let Some(Entry { known: Some(known), marked, look, .. }) = entry else {
+            return Err(not_described(request.table.0));
+        };
         let fetch = async |client: &Client| known.fetch(client, request).await;
         let fetched = self.connection.ask(REQUEST_LIMIT, fetch).await?;
-        if marks.are_undone(fetched.rows.first().map(|row| &row.id)) {
-            return Err(self.undone(request.table));
-        }
+        let comes_again = fetched.rows.iter().any(|row| Some(&row.id) == marked.as_ref());
+        *look = if comes_again { Look::Yes } else { Look::No };
         Ok(fetched)
     }
 
@@ -170,45 +172,35 @@ impl<C: Connect> Database<C> {
     }
 
     async fn write(&mut self, request: &SettleRequest) -> Result<Settled, Failure> {
-        let known = known(&self.tables, request.table)?;
-        let Some(settle) = known.settle.sql(&known.table, request)? else {
+        let entry = self.tables.get(request.table.0);
+        let Some(Entry { known: Some(known), look, .. }) = entry else {
+            return Err(not_described(request.table.0));
+        };
+        let Some(settle) = known.settle.sql(&known.table, request, *look)? else {
             return Ok(Settled::default());
         };
         let answers = self.ask(request.table, &settle.sql).await?;
-        let held = answers.get(BEGINS + settle.fence).and_then(|answer| answer.rows.first());
-        let written = match held.and_then(|row| row.try_get(0).ok().flatten()) {
-            Some("t") => Written::Yes,
-            Some(_) | None => Written::NotOurs,
+        let is_true = |statement: usize| {
+            let row = answers.get(BEGINS + statement).and_then(|answer| answer.rows.first());
+            row.and_then(|row| row.try_get(0).ok().flatten()) == Some("t")
         };
-        let marked = settle.published.and_then(|place| answers.get(BEGINS + place));
-        let published = marked.map_or(0, |answer| answer.count);
-        let published = usize::try_from(published).unwrap_or(usize::MAX);
-        let is_open = |row: &SimpleQueryRow| row.try_get(0).ok().flatten() == Some("t");
-        if marked.is_some_and(|answer| answer.rows.iter().any(is_open)) {
+        if !is_true(settle.fence) {
+            return Ok(Settled { written: Written::NotOurs, published: 0 });
+        }
+        if settle.undone.is_some_and(is_true) {
             return Err(self.undone(request.table));
         }
-        if written == Written::Yes && published < request.published.len() {
-            self.refuse_unmarked(request).await?;
-        }
-        if written == Written::Yes
-            && let Some(entry) = self.tables.get_mut(request.table.0)
+        if let (Some(first), Some(entry)) =
+            (request.published.first(), self.tables.get_mut(request.table.0))
         {
-            entry.undone.marked(request.published.first());
+            entry.marked = Some(first.clone());
         }
-        Ok(Settled { written, published })
-    }
-
-    /// Somebody else may have marked or deleted the others. If they are pending still, they would
-    /// be sent again and again.
-    async fn refuse_unmarked(&mut self, request: &SettleRequest) -> Result<(), Failure> {
-        let Known { table, settle, .. } = known(&self.tables, request.table)?;
-        let sql = settle.is_any_pending(table, request);
-        let answers = self.ask(request.table, &sql).await?;
-        let row = answers.get(BEGINS).and_then(|answer| answer.rows.first());
-        match row.and_then(|row| row.try_get(0).ok().flatten()) {
-            Some("t") => Err(self.undone(request.table)),
-            Some(_) | None => Ok(()),
-        }
+        let marked = settle.published.and_then(|place| answers.get(BEGINS + place));
+        let published = marked.map_or(0, |answer| answer.count);
+        Ok(Settled {
+            written: Written::Yes,
+            published: usize::try_from(published).unwrap_or(usize::MAX),
+        })
     }
 
     fn undone(&self, table: TableIndex) -> Failure {

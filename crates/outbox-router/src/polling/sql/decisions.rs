@@ -8,7 +8,7 @@ use super::{
     connection::run,
     failure::{of_table, unwritable},
     literals::literal,
-    marks::{Decides, Written},
+    marks::{Decides, Writable},
     settle::{Set, forget_claim, identities, published, unlock},
     stuck::{Stuck, condition},
     table::PolledTable,
@@ -70,11 +70,11 @@ pub async fn requeue(client: &Client, table: &PolledTable, rows: &[RowId]) -> Re
 /// The columns by which a row is abandoned that the role may not write, and that it is so.
 fn unwritten(table: &PolledTable) -> Vec<(&str, String)> {
     let (marks, conditions) = (&table.marks, table.conditions());
-    let word = marks.status.as_ref().filter(|status| status.written == Written::No);
+    let word = marks.status.as_ref().filter(|status| status.written == Writable::No);
     let word = word.and_then(|status| {
         Some((status.column.as_str(), format!("({})", conditions.is_abandoned_by_word("t")?)))
     });
-    let at = marks.abandoned_at.as_ref().filter(|_| marks.gives_up == Written::No);
+    let at = marks.abandoned_at.as_ref().filter(|_| marks.abandons == Writable::No);
     let at = at.and_then(|at| Some((at.as_str(), conditions.is_abandoned_at("t")?)));
     word.into_iter().chain(at).collect()
 }

@@ -24,8 +24,8 @@ pub(super) struct Facts {
     pub(super) role: String,
     pub(super) encoding: String,
     /// `standby`, `partitioned`, `inherited` (other tables inherit from it), `row_security`,
-    /// `rewritten` (a trigger may change what an UPDATE writes); `usage` and `delete` are
-    /// privileges.
+    /// `rewritten` (a rule or a trigger may change what an UPDATE or a DELETE writes); `usage` and
+    /// `delete` are privileges.
     flags: Vec<String>,
     pub(super) columns: Vec<ColumnFacts>,
     /// Unique indexes, the primary key first.
@@ -178,8 +178,8 @@ pub(super) fn check_version(facts: &Facts) -> Result<(), Failure> {
     Err(Failure::new(Code::ServerError, what))
 }
 
-/// In `pg_trigger.tgtype`: for each row (1), before (2), an UPDATE (16).
-const UPDATED_BEFORE: i16 = 1 + 2 + 16;
+/// In `pg_trigger.tgtype`: a DELETE (8), an UPDATE (16).
+const MARKS: i16 = 8 + 16;
 
 fn statement(table: &TableName) -> String {
     let (schema, name) = (literal(&table.schema), literal(&table.name));
@@ -188,9 +188,13 @@ fn statement(table: &TableName) -> String {
            select c.oid, c.relkind, n.oid as schema from pg_class c \
            join pg_namespace n on n.oid = c.relnamespace \
            where n.nspname = {schema} and c.relname = {name} and c.relkind in ('r', 'p')), \
+         attribute as ( \
+           select a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attgenerated, \
+             a.attidentity, {NEVER_NULL} as never_null \
+           from pg_attribute a join t on a.attrelid = t.oid \
+           where a.attnum > 0 and not a.attisdropped), \
          base (named, oid) as ( \
-           select distinct a.atttypid, a.atttypid from pg_attribute a join t on a.attrelid = t.oid \
-           where a.attnum > 0 and not a.attisdropped \
+           select distinct a.atttypid, a.atttypid from attribute a \
            union all \
            select base.named, y.typbasetype from base join pg_type y on y.oid = base.oid \
            where y.typtype = 'd') \
@@ -206,9 +210,11 @@ fn statement(table: &TableName) -> String {
                  and k.relnamespace::regnamespace::text <> '_timescaledb_internal') \
                then 'inherited' end, \
              case when exists (select from pg_trigger g where not g.tgisinternal \
-               and g.tgenabled <> 'D' and g.tgtype & {UPDATED_BEFORE} = {UPDATED_BEFORE} \
-               and (g.tgrelid = t.oid or g.tgrelid in ( \
-                 select relid from pg_partition_tree(t.oid)))) then 'rewritten' end, \
+                 and g.tgenabled <> 'D' and g.tgtype & {MARKS} <> 0 \
+                 and (g.tgrelid = t.oid or g.tgrelid in ( \
+                   select relid from pg_partition_tree(t.oid)))) \
+               or exists (select from pg_rewrite e where e.ev_class = t.oid \
+                 and e.ev_enabled <> 'D' and e.ev_type in ('2', '4')) then 'rewritten' end, \
              case when row_security_active(t.oid) then 'row_security' end, \
              case when has_schema_privilege(t.schema, 'usage') then 'usage' end, \
              case when has_table_privilege(t.oid, 'delete') then 'delete' end], null), \
@@ -226,6 +232,12 @@ fn statement(table: &TableName) -> String {
     )
 }
 
+/// From PostgreSQL 18 on `attnotnull` may stand for a constraint that older rows need not meet
+/// (`NOT NULL NOT VALID`).
+const NEVER_NULL: &str = "\
+    a.attnotnull and not exists (select from pg_constraint n where n.conrelid = a.attrelid \
+      and n.contype = 'n' and n.conkey = array[a.attnum] and not n.convalidated)";
+
 const COLUMNS: &str = "\
     select json_agg(json_build_object('name', a.attname::text, 'oid', a.atttypid::int8, \
         'modifier', a.atttypmod, 'base', y.oid::int8, 'sql_type', format_type(a.atttypid, -1), \
@@ -236,7 +248,7 @@ const COLUMNS: &str = "\
           where k.contype = 'c' and (k.conrelid = t.oid and k.conkey = array[a.attnum] \
             or k.contypid <> 0 and k.contypid = a.atttypid)), \
         'flags', array_remove(array[ \
-          case when a.attnotnull then 'not_null' end, \
+          case when a.never_null then 'not_null' end, \
           case when a.attgenerated <> '' then 'generated' end, \
           case when a.attidentity <> '' then 'identity' end, \
           case when exists (select from pg_sequence s join pg_depend u on s.seqcache > 1 \
@@ -252,18 +264,17 @@ const COLUMNS: &str = "\
           case when has_column_privilege(t.oid, a.attnum, 'select') then 'select' end, \
           case when has_column_privilege(t.oid, a.attnum, 'update') then 'update' end], null)) \
       order by a.attnum) \
-    from pg_attribute a join base b on b.named = a.atttypid \
+    from attribute a join base b on b.named = a.atttypid \
     join pg_type y on y.oid = b.oid and y.typtype <> 'd' \
-    left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum \
-    where a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped";
+    left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum";
 
 const KEYS: &str = "\
     select json_agg(json_build_object('width', i.indnkeyatts, 'columns', ( \
         select json_agg(json_build_object('name', a.attname::text, 'schema', n.nspname::text, \
           'operator', o.oprname::text) order by u.place) \
         from unnest(i.indkey::int2[], i.indclass::oid[]) with ordinality as u (attnum, class, place) \
-        join pg_attribute a on a.attrelid = i.indrelid and a.attnum = u.attnum \
-          and a.attnotnull and a.attgenerated = '' \
+        join attribute a on a.attrelid = i.indrelid and a.attnum = u.attnum \
+          and a.never_null and a.attgenerated = '' \
         join pg_opclass c on c.oid = u.class \
         join pg_am w on w.oid = c.opcmethod and w.amname = 'btree' \
         join pg_amop m on m.amopfamily = c.opcfamily and m.amopstrategy = 3 \

@@ -130,20 +130,22 @@ async fn answer(
             (LeaseRequest::Hold { wanted }, Some(oid)) => {
                 let wanted = wanted.get(place).copied().unwrap_or(0).min(SHARDS);
                 match kept(streamed, table) {
-                    Some(failure) => Granted::Handed(TableLeases::nothing(0), failure),
+                    Some(failure) => TableAnswer::Handed(TableLeases::nothing(0), failure),
                     None => hold(client, (table, *oid), worker, wanted).await?,
                 }
             }
-            (LeaseRequest::Release, Some(oid)) => Granted::Of(release(client, *oid, worker).await?),
+            (LeaseRequest::Release, Some(oid)) => {
+                TableAnswer::Of(release(client, *oid, worker).await?)
+            }
             // Nobody can hold a shard of what is gone. Whoever describes the table says that it
             // is; the others are polled meanwhile.
             (LeaseRequest::Hold { .. } | LeaseRequest::Release, None) => {
-                Granted::Of(TableLeases::nothing(0))
+                TableAnswer::Of(TableLeases::nothing(0))
             }
         };
         of_tables.push(match granted {
-            Granted::Of(leases) => leases,
-            Granted::Handed(leases, failure) => {
+            TableAnswer::Of(leases) => leases,
+            TableAnswer::Handed(leases, failure) => {
                 handed.push(failure);
                 leases
             }
@@ -159,7 +161,7 @@ async fn answer(
 }
 
 /// What a worker is granted of one table.
-enum Granted {
+enum TableAnswer {
     Of(TableLeases),
     /// The table is streamed (P043).
     Handed(TableLeases, Failure),
@@ -170,7 +172,7 @@ async fn hold(
     (table, oid): (&TableName, u32),
     worker: &Worker,
     wanted: u32,
-) -> Result<Granted, Failure> {
+) -> Result<TableAnswer, Failure> {
     let answers = run(client, &hold_sql(oid, worker, wanted)).await.map_err(of_lease)?;
     let answer = |place: usize| answers.get(BEGINS + place);
     let closed = answer(0).and_then(|answer| answer.rows.first());
@@ -185,13 +187,15 @@ async fn hold(
     let relation = Some(Oid::from_u32(oid));
     let none = TableLeases { relation, held, workers, share: Share::None };
     match closed {
-        None => Ok(Granted::Of(TableLeases { share: Share::Equal, ..none })),
+        None => Ok(TableAnswer::Of(TableLeases { share: Share::Equal, ..none })),
         // Nobody else may take what this worker does not.
         Some(Ok(switch::Closed::ByThisWorker)) => {
-            Ok(Granted::Of(TableLeases { workers: 1, share: Share::Equal, ..none }))
+            Ok(TableAnswer::Of(TableLeases { workers: 1, share: Share::Equal, ..none }))
         }
-        Some(Ok(switch::Closed::ByAnother)) => Ok(Granted::Of(none)),
-        Some(Err(failure)) if failure.code == Code::Switched => Ok(Granted::Handed(none, failure)),
+        Some(Ok(switch::Closed::ByAnother)) => Ok(TableAnswer::Of(none)),
+        Some(Err(failure)) if failure.code == Code::Switched => {
+            Ok(TableAnswer::Handed(none, failure))
+        }
         Some(Err(failure)) => Err(failure),
     }
 }

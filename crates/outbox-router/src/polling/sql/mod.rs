@@ -52,7 +52,6 @@ mod survey;
 pub mod switch;
 mod table;
 mod transaction;
-mod undone;
 mod upkeep;
 mod words;
 

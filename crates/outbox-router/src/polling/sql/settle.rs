@@ -17,7 +17,7 @@ use super::{
     fence::Fence,
     key::ShardOf,
     literals::{array, literal, numbers},
-    marks::{Decides, FlagForm, Written},
+    marks::{Decides, FlagForm, Writable},
     table::PolledTable,
     transaction::{Access, COMMIT, Ways, begin},
 };
@@ -57,9 +57,18 @@ pub(super) struct SettleSql {
     pub(super) sql: String,
     /// Which of them says whether the shards are this worker's.
     pub(super) fence: usize,
-    /// Which of them marks rows as published. Where a trigger may change what it writes, it says of
-    /// each whether it is open all the same.
+    /// Which of them marks rows as published.
     pub(super) published: Option<usize>,
+    /// Which of them says whether any of these rows is pending still.
+    pub(super) undone: Option<usize>,
+}
+
+/// Whether to look if rows are pending still after the statement that marks them: a rule or a
+/// trigger may undo what it writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    Yes,
+    No,
 }
 
 impl SettleText {
@@ -93,6 +102,7 @@ impl SettleText {
         &self,
         table: &PolledTable,
         request: &SettleRequest,
+        look: Look,
     ) -> Result<Option<SettleSql>, Failure> {
         let is_abandoned = |row: &&FailedRow| row.outcome == RowOutcome::Abandon;
         let (abandoned, retried): (Vec<_>, Vec<_>) = request.failed.iter().partition(is_abandoned);
@@ -124,13 +134,6 @@ impl SettleText {
             failures.into_iter().chain(self.abandoned.sql(&abandoned, |rows| self.failed(rows)));
         statements.extend(failures.map(|failure| failure + &is_ours));
         statements.iter_mut().for_each(|statement| *statement += &format!(" and {held}"));
-        if published.is_some()
-            && table.facts.is("rewritten")
-            && table.marks.decides != Decides::Presence
-            && let Some(marking) = statements.first_mut()
-        {
-            marking.push_str(&format!(" returning {}", and(&table.conditions().open("t"))));
-        }
         let released = self.released.sql(&request.released, ids);
         statements.extend(released.map(|statement| match table.marks.claim.by {
             Some(_) => format!("{statement} and {}", table.is_the_one_named()),
@@ -140,18 +143,23 @@ impl SettleText {
         if statements.is_empty() {
             return Ok(None);
         }
+        let looks = published.filter(|_| look == Look::Yes || table.facts.is("rewritten"));
+        let undone = looks.map(|_| {
+            statements.push(self.is_any_pending(table, request));
+            Fence::STATEMENTS + statements.len()
+        });
         let (begin, lock) = (&self.begin, fence.lock());
         let sql = format!("{begin}{lock}; select {held}; {}{COMMIT}", statements.join("; "));
-        Ok(Some(SettleSql { sql, fence: Fence::STATEMENTS - 1, published }))
+        Ok(Some(SettleSql { sql, fence: Fence::STATEMENTS - 1, published, undone }))
     }
 
-    /// The statement that says whether rows that a request has marked as published are pending
-    /// still.
-    pub(super) fn is_any_pending(&self, table: &PolledTable, request: &SettleRequest) -> String {
+    /// Two statements, of which the second one says whether rows that a request has marked as
+    /// published are pending still. In the same transaction nobody else can have changed them; a
+    /// trigger that is deferred to its end acts before.
+    fn is_any_pending(&self, table: &PolledTable, request: &SettleRequest) -> String {
         let (ids, pending) = (self.ids(request.published.iter()), Change::tail(table, ""));
-        let begin = begin(Access::ReadOnly, Ways::Indexes);
         let from = format!("from {} t, unnest({ids}{pending}", table.quoted());
-        format!("{begin}select exists (select {from}){COMMIT}")
+        format!("set constraints all immediate; select exists (select {from})")
     }
 
     fn ids<'r>(&self, rows: impl Iterator<Item = &'r RowId> + Clone) -> String {
@@ -308,7 +316,7 @@ fn abandoned(table: &PolledTable) -> Set {
             set.push((status.column.clone(), literal(word)));
         }
     }
-    let at = marks.abandoned_at.iter().filter(|_| marks.gives_up == Written::Yes);
+    let at = marks.abandoned_at.iter().filter(|_| marks.abandons == Writable::Yes);
     set.extend(at.map(|at| (at.clone(), "now()".to_owned())));
     set
 }
@@ -362,7 +370,7 @@ mod tests {
     }
 
     fn sql(table: &PolledTable, request: &SettleRequest) -> String {
-        SettleText::of(table).sql(table, request).unwrap().unwrap().sql
+        SettleText::of(table).sql(table, request, Look::No).unwrap().unwrap().sql
     }
 
     const NAMED: &str = r#"to_regclass('"public"."outbox"')::oid = 77"#;
@@ -386,9 +394,9 @@ mod tests {
         let mut request =
             SettleRequest { published: vec![], failed: vec![retry], released: vec![], ..request() };
         let text = SettleText::of(&table);
-        assert!(text.sql(&table, &request).unwrap().is_none());
+        assert!(text.sql(&table, &request, Look::No).unwrap().is_none());
         request.failed = vec![failed(RowOutcome::Abandon)];
-        let Err(failure) = text.sql(&table, &request) else { panic!("it has no column") };
+        let Err(failure) = text.sql(&table, &request, Look::No) else { panic!("it has no column") };
         assert_eq!(failure.code, Code::Polling);
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     super::{table::BETWEEN_NOTIFIED, *},
-    world::{RowState, World, settings},
+    world::{RowState, World, settings, two_tables},
 };
 use crate::{
     clock::Now,
@@ -224,6 +224,45 @@ fn a_batch_whose_shards_went_to_another_worker_is_given_up() {
 #[test]
 fn a_batch_of_a_table_that_was_made_anew_is_given_up() {
     given_up_after(|world| world.remade = 1);
+}
+
+/// Its marks have no place any more.
+#[test]
+fn a_table_that_is_dropped_before_its_marks_does_not_keep_the_others_waiting() {
+    let mut world = World::new(two_tables());
+    world.insert(&[K]);
+    world.settle();
+    world.dropped = Some(TableIndex(0));
+    world.ack_all();
+    assert_eq!(world.states(), [RowState::Pending]);
+    let report = world.core.report(world.now);
+    assert_eq!(report.reason.unwrap().code, Code::TableMissing);
+    world.insert_into(TableIndex(1), &[K]);
+    // The next answer about the leases names the table no more.
+    for _ in 0..10 {
+        world.pass(Duration::from_secs(1));
+        world.run();
+    }
+    assert_eq!(world.states(), [RowState::Pending, RowState::Published]);
+}
+
+/// Another table has the name: its rows have the ids of the former one's.
+#[test]
+fn waits_and_attempts_are_those_of_the_table_that_was_read() {
+    let mut world = World::new(settings());
+    world.insert(&[None]);
+    world.run();
+    let waits = |world: &World| world.core.report(world.now).tables[0].waiting;
+    assert_eq!((world.table[0].attempts, waits(&world)), (1, 1));
+    world.remade = 1;
+    world.table[0].attempts = 0;
+    world.pass(Duration::from_secs(60));
+    world.run();
+    assert_eq!(world.table[0].attempts, 1, "it was tried for the first time");
+    world.table[0].key = K;
+    world.pass(Duration::from_secs(2));
+    world.run();
+    assert_eq!(world.states(), [RowState::Published]);
 }
 
 #[test]

@@ -116,6 +116,28 @@ fn without_dead_letters_a_row_waits_longer_and_longer_and_is_never_abandoned() {
     assert_eq!(world.states(), [RowState::Published], "a row that was corrected is delivered");
 }
 
+/// A row that waits is given a key, and then another row of that key is written.
+fn corrected(settings: PollerSettings) -> World {
+    let mut world = World::new(settings);
+    world.insert(&[None, K]);
+    world.run();
+    world.table[0].key = K;
+    world.insert(&[K]);
+    world.input(PollInput::Notified(TableIndex(0)));
+    world.pass(super::super::table::BETWEEN_NOTIFIED);
+    world.run();
+    world
+}
+
+#[test]
+fn a_row_that_is_given_another_key_does_not_wait_and_is_not_passed_by_rows_of_that_key() {
+    for batch in [1, 4] {
+        let world = corrected(PollerSettings { batch, ..settings() });
+        assert_eq!(world.states(), [RowState::Published; 3], "batch = {batch}");
+        assert_eq!(world.produced(), ["1", "0", "2"], "batch = {batch}");
+    }
+}
+
 #[test]
 fn no_more_keys_wait_than_the_limit_allows() {
     let mut world = World::new(PollerSettings { keys_max: 2, ..settings() });

@@ -308,3 +308,34 @@ fn a_stop_ends_at_its_limit() {
     world.pass(Duration::from_secs(25));
     assert_eq!(world.exited, Some(ExitReason::EventsUnconfirmed));
 }
+
+/// Leases are renewed on another connection, and say nothing of the marks.
+#[test]
+fn why_marks_cannot_be_written_is_reported_until_they_are() {
+    let mut world = World::new(settings());
+    world.insert(&[K]);
+    world.settle();
+    let acks = world.sink.ack_all();
+    world.input(PollInput::Acks(&acks));
+    let Some(PollAction::Settle(request)) = world.take_asked() else { panic!("no marks") };
+    let refused = Failure::new(Code::Polling, "a trigger undoes marks");
+    world.input(PollInput::Settled(Err(refused.clone())));
+    for _ in 0..20 {
+        let report = world.core.report(world.now);
+        assert_eq!((report.state, report.reason), (PollState::Failed, Some(refused.clone())));
+        world.pass(Duration::from_millis(700));
+        let asked = std::mem::take(&mut world.asked);
+        for action in asked {
+            if let PollAction::Settle(again) = &action {
+                assert_eq!(*again, request);
+                world.input(PollInput::Settled(Err(refused.clone())));
+            } else {
+                world.answer(action);
+            }
+        }
+    }
+    world.pass(Duration::from_secs(60));
+    world.run();
+    let report = world.core.report(world.now);
+    assert_eq!((report.state, report.reason), (PollState::Polling, None));
+}

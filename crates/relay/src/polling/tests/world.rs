@@ -67,6 +67,8 @@ pub(super) struct World {
     pub(super) workers: u32,
     /// How often the tables were dropped and made anew.
     pub(super) remade: u32,
+    /// A table that was dropped, and no other one has its name.
+    pub(super) dropped: Option<TableIndex>,
     /// The lease request that was answered last.
     pub(super) leases: RequestNumber,
     /// Requests that are not answered yet.
@@ -127,6 +129,7 @@ impl World {
             held: ShardSet::ALL,
             workers: 1,
             remade: 0,
+            dropped: None,
             leases: RequestNumber::default(),
             asked: Vec::new(),
             exited: None,
@@ -241,6 +244,12 @@ impl World {
 
     pub(super) fn answer(&mut self, action: PollAction) {
         match action {
+            PollAction::Describe(table) if self.dropped == Some(table) => {
+                self.input(PollInput::Described(table, Err(no_table())));
+            }
+            PollAction::Settle(SettleRequest { table, .. }) if self.dropped == Some(table) => {
+                self.input(PollInput::Settled(Err(no_table())));
+            }
             PollAction::Describe(table) => {
                 let (relation, name) = (self.relation_of(table), name_of(table));
                 let messages = vec![wire::relation_message(relation, &name, &COLUMNS)];
@@ -250,10 +259,13 @@ impl World {
             PollAction::Lease(LeaseRequest::Hold { wanted }) => {
                 let held = self.held.iter().take(usize::try_from(wanted[0]).unwrap()).collect();
                 self.leases = self.leases.next();
-                let of = |table| TableLeases {
-                    relation: Some(Oid::from_u32(self.relation_of(TableIndex(table)))),
-                    held,
-                    ..TableLeases::nothing(self.workers)
+                let of = |table| match TableIndex(table) {
+                    table if self.dropped == Some(table) => TableLeases::nothing(0),
+                    table => TableLeases {
+                        relation: Some(Oid::from_u32(self.relation_of(table))),
+                        held,
+                        ..TableLeases::nothing(self.workers)
+                    },
                 };
                 let tables = (0..self.tables).map(of).collect();
                 self.input(PollInput::Leased(Ok(Leases { tables, request: self.leases })));
@@ -360,6 +372,10 @@ impl RecordSink for Choosy<'_> {
             None => self.sink.produce(record, ticket),
         }
     }
+}
+
+fn no_table() -> Failure {
+    Failure::new(Code::TableMissing, "no such table")
 }
 
 pub(super) fn topic_facts() -> TopicFacts {

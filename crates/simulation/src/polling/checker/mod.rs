@@ -299,8 +299,8 @@ impl PollingChecker {
         })
     }
 
-    /// The rows of the same key that come before this one by the table's order, and were committed
-    /// before it, so that whoever reads this one sees them.
+    /// The rows of the same key that come before this one by the table's order, and had the key
+    /// before this one was committed, so that whoever reads this one sees them.
     fn predecessors(&self, number: usize, tables: &PolledTables) -> Vec<usize> {
         let rows = tables.rows();
         let row = &rows[number];
@@ -315,8 +315,7 @@ impl PollingChecker {
         }
         let before = |other: &Row| {
             is_of_key(other)
-                && other.had_key()
-                && other.commit.zip(row.commit).is_some_and(|(other, this)| other < this)
+                && other.keyed.zip(row.commit).is_some_and(|(keyed, commit)| keyed < commit)
         };
         (0..number).filter(|other| before(&rows[*other])).collect()
     }

@@ -26,24 +26,24 @@ pub(super) struct Marks {
     pub(super) time: Option<String>,
     pub(super) abandoned_at: Option<String>,
     /// Whether `abandoned_at` is written when a row is abandoned.
-    pub(super) gives_up: Written,
+    pub(super) abandons: Writable,
     pub(super) claim: Claim,
     pub(super) available_at: Option<String>,
     /// Whether `available_at` is written when a row is tried again later.
-    pub(super) postpones: Written,
+    pub(super) postpones: Writable,
     pub(super) attempts: Option<Attempts>,
     pub(super) last_error: Option<LastError>,
 }
 
 /// Whether a column is written. Where it is not, it is respected as others have filled it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum Writable {
     Yes,
     #[default]
     No,
 }
 
-impl Written {
+impl Writable {
     fn if_all<'f>(columns: impl IntoIterator<Item = &'f ColumnFacts>) -> Self {
         if columns.into_iter().all(|column| column.is("update")) { Self::Yes } else { Self::No }
     }
@@ -63,7 +63,7 @@ pub(super) enum Decides {
 pub(super) struct Status {
     pub(super) column: String,
     pub(super) words: Words,
-    pub(super) written: Written,
+    pub(super) written: Writable,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub(super) struct Claim {
     pub(super) since: Option<String>,
     /// Whose it is.
     pub(super) by: Option<String>,
-    pub(super) written: Written,
+    pub(super) written: Writable,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl Claim {
     /// Whether rows are claimed when they are read. Without a time they are not, since such a claim
     /// would outlive a worker that died.
     pub(super) const fn is_made(&self) -> bool {
-        self.ends() && matches!(self.written, Written::Yes)
+        self.ends() && matches!(self.written, Writable::Yes)
     }
 
     /// Whether a claim, of this worker or of another program, ends by itself.
@@ -130,17 +130,17 @@ impl Marks {
     /// Whether an abandoned row can be recorded.
     pub(super) fn records_abandoned(&self) -> bool {
         let word = self.written_status().and_then(|status| status.words.abandoned.as_ref());
-        word.is_some() || self.gives_up == Written::Yes
+        word.is_some() || self.abandons == Writable::Yes
     }
 
     /// The status, where it is written.
     pub(super) fn written_status(&self) -> Option<&Status> {
-        self.status.as_ref().filter(|status| status.written == Written::Yes)
+        self.status.as_ref().filter(|status| status.written == Writable::Yes)
     }
 
     /// The column of the next attempt, where it is written.
     pub(super) fn next_attempt(&self) -> Option<&String> {
-        self.available_at.as_ref().filter(|_| self.postpones == Written::Yes)
+        self.available_at.as_ref().filter(|_| self.postpones == Writable::Yes)
     }
 
     /// Whether the table says how often a row was tried, and when it is tried again.
@@ -209,7 +209,7 @@ pub(super) fn marks(
     let attempts = finder.first(&ATTEMPTS, is_number).map(attempts);
     let abandoned_at = finder.nullable_time(&["abandoned_at"]);
     let available_at = finder.any(&AVAILABLE, is_time);
-    let written = status.as_ref().filter(|status| status.written == Written::Yes);
+    let written = status.as_ref().filter(|status| status.written == Writable::Yes);
     let failed = written.and_then(|status| status.words.failed.as_ref());
     // A row that nothing else shows to have been tried would not hold its key when another worker
     // has it.
@@ -219,11 +219,11 @@ pub(super) fn marks(
         flag,
         time,
         claim: finder.claim(status.as_ref()),
-        gives_up: abandoned_at.map_or(Written::No, |column| Written::if_all([column])),
+        abandons: abandoned_at.map_or(Writable::No, |column| Writable::if_all([column])),
         abandoned_at: abandoned_at.map(|column| column.name.clone()),
         postpones: available_at
             .filter(|_| shows_failed)
-            .map_or(Written::No, |column| Written::if_all([column])),
+            .map_or(Writable::No, |column| Writable::if_all([column])),
         available_at: available_at.map(|column| column.name.clone()),
         attempts,
         last_error: finder.first(&ERRORS, is_text).map(last_error),
@@ -269,7 +269,7 @@ impl<'f> Finder<'f> {
             return Ok(None);
         };
         self.may_update(column)?;
-        let written = Written::if_all([column]);
+        let written = Writable::if_all([column]);
         Ok(Some(Status { column: column.name.clone(), words, written }))
     }
 
@@ -327,11 +327,11 @@ impl<'f> Finder<'f> {
         }
         // When a lock began counts beside the word alone, where there is one.
         let is_lock =
-            |status: &Status| status.words.processing.is_none() || status.written == Written::Yes;
+            |status: &Status| status.words.processing.is_none() || status.written == Writable::Yes;
         let written = if until.is_some() || status.is_none_or(is_lock) {
-            Written::if_all([until, since, by].into_iter().flatten())
+            Writable::if_all([until, since, by].into_iter().flatten())
         } else {
-            Written::No
+            Writable::No
         };
         let [until, since, by] =
             [until, since, by].map(|column| column.map(|column| column.name.clone()));
