@@ -230,7 +230,7 @@ fn mark_contradiction(mark: &MarkConfig) -> Option<(&'static str, String, &'stat
         let hint = "set mark.how to what the column is: timestamp, flag or status";
         return Some(("column", message, hint));
     }
-    // With "delete", rows that wait or are taken have words.
+    // With "delete", rows that wait or are claimed have words.
     let has_words = matches!(mark.how, MarkHow::Auto | MarkHow::Status | MarkHow::Delete);
     if let (false, Some((key, _))) = (has_words, words.first()) {
         let message = format!("{key} has no effect: mark.how is \"{how}\"");

@@ -20,9 +20,9 @@ use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 use super::frames::FrameLimits;
 use super::link::Link;
 use super::session::ServerParameters;
-use super::startup;
+use super::startup::{self, Peer};
 use super::transport::{SocketOptions, Transport};
-use super::{ConnInfo, ConnectError};
+use super::{ConnInfo, ConnectError, ConnectErrorKind, ServerErrorKind};
 
 /// The connection of an SQL session; the caller polls it for as long as the client is used.
 pub type SqlConnection = tokio_postgres::Connection<SqlTransport, SqlTransport>;
@@ -55,28 +55,41 @@ pub async fn connect_sql_announced(
     application_name: &str,
 ) -> Result<(tokio_postgres::Client, SqlConnection, Option<u32>), ConnectError> {
     let connect = async {
-        let transport = Transport::connect(info, &SocketOptions::default()).await?;
-        let mut link = Link::new(transport, START_UP);
-        let parameters = startup::for_sql(info, application_name);
-        let session = startup::start(&mut link, info, &parameters).await?;
-        // The server already has what the start-up message of `tokio-postgres` would say.
-        // `tokio-postgres` requires a user and, with this `ssl_mode`, TLS, which
-        // [`AlreadyConnected`] stands for.
-        let mut config = tokio_postgres::Config::new();
-        let (client, connection) = config
-            .user(&info.user)
-            .ssl_mode(SslMode::Require)
-            .ssl_negotiation(SslNegotiation::Direct)
-            .connect_raw(SqlTransport::new(link, &session), AlreadyConnected)
-            .await
-            .map_err(|source| ConnectError::Client { target: info.target(), source })?;
-        Ok((client, connection, session.pid()))
+        match open(info, application_name, Peer::Unknown).await {
+            Err(error) if error.kind() == ConnectErrorKind::Server(ServerErrorKind::Pooler) => {
+                open(info, application_name, Peer::Pooler).await
+            }
+            outcome => outcome,
+        }
     };
     let limit = info.connect_timeout;
     match tokio::time::timeout(limit, Box::pin(connect)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(ConnectError::Timeout { target: info.target(), after: limit }),
     }
+}
+
+async fn open(
+    info: &ConnInfo,
+    application_name: &str,
+    peer: Peer,
+) -> Result<(tokio_postgres::Client, SqlConnection, Option<u32>), ConnectError> {
+    let transport = Transport::connect(info, &SocketOptions::default()).await?;
+    let mut link = Link::new(transport, START_UP);
+    let parameters = startup::for_sql(info, application_name, peer);
+    let session = startup::start(&mut link, info, &parameters).await?;
+    // The server already has what the start-up message of `tokio-postgres` would say.
+    // `tokio-postgres` requires a user and, with this `ssl_mode`, TLS, which [`AlreadyConnected`]
+    // stands for.
+    let mut config = tokio_postgres::Config::new();
+    let (client, connection) = config
+        .user(&info.user)
+        .ssl_mode(SslMode::Require)
+        .ssl_negotiation(SslNegotiation::Direct)
+        .connect_raw(SqlTransport::new(link, &session), AlreadyConnected)
+        .await
+        .map_err(|source| ConnectError::Client { target: info.target(), source })?;
+    Ok((client, connection, session.pid()))
 }
 
 /// Stands for the TLS connector: the transport is already encrypted, where it is to be.

@@ -64,22 +64,37 @@ pub(super) async fn start(
     Err(ConnectError::Protocol { target: info.target(), source })
 }
 
+/// Who answers, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    Unknown,
+    /// A pooler that refuses `options`, as PgBouncer does unless it is told to ignore them.
+    Pooler,
+}
+
 /// The parameters of a session for ordinary SQL.
 ///
 /// `search_path` is `pg_catalog`, so that no function in another schema can take the place of a
 /// system function. It is set in `options` because connection poolers know that parameter and
-/// refuse `search_path`.
+/// refuse `search_path`. Behind one that refuses `options`, too, system functions come first in the
+/// search path unless somebody has set another one.
 pub(super) fn for_sql<'a>(
     info: &'a ConnInfo,
     application_name: &'a str,
-) -> [(&'static str, &'a str); 5] {
-    [
-        ("user", &info.user),
+    peer: Peer,
+) -> Vec<(&'static str, &'a str)> {
+    let mut parameters = vec![
+        ("user", info.user.as_str()),
         ("database", &info.dbname),
         ("application_name", application_name),
         ("client_encoding", "UTF8"),
-        ("options", "-c search_path=pg_catalog -c standard_conforming_strings=on"),
-    ]
+        ("standard_conforming_strings", "on"),
+    ];
+    match peer {
+        Peer::Unknown => parameters.push(("options", "-c search_path=pg_catalog")),
+        Peer::Pooler => {}
+    }
+    parameters
 }
 
 /// The parameters that decide which texts the values of a row have, as a session that streams sets

@@ -13,7 +13,7 @@ pub(crate) enum Outcome {
     Released,
     /// It is held behind an earlier event of its key.
     Held,
-    /// It was polled and cannot become a record: it is tried again, or given up.
+    /// It was polled and cannot become a record: it is tried again, or abandoned.
     Failed,
     /// It can never be delivered.
     DeadLetter,

@@ -317,9 +317,9 @@ async fn after_an_error_and_a_lost_connection_the_next_request_has_another_one()
     other.batch_execute("begin; select from outbox for update").await.unwrap();
     let published = vec![rows[0].id.clone()];
     let request = SettleRequest { published: published.clone(), ..nothing() };
-    let abandoned =
+    let given_up =
         tokio::time::timeout(Duration::from_millis(300), worker.database.settle(&request)).await;
-    assert!(abandoned.is_err());
+    assert!(given_up.is_err());
     assert_eq!(worker.fetch(10).await.rows.len(), 1);
     other.batch_execute("commit").await.unwrap();
     worker.settle(SettleRequest { published, ..nothing() }).await;

@@ -211,7 +211,7 @@ async fn escapes_are_keys_of_their_own(kind: &str) {
     let expected: Vec<_> = ESCAPED.iter().map(|row| Some(row.key)).collect();
     assert_eq!(keys(&rows), expected, "{kind}");
 
-    // The core makes records of them, or gives them up.
+    // The core makes records of them, or abandons them.
     let records = deliver(&fixture, &mut worker, &polling).await;
     let expected = ESCAPED.iter().filter_map(|row| row.record.map(str::to_owned));
     assert_eq!(records, expected.collect::<Vec<_>>(), "{kind}");
@@ -245,7 +245,7 @@ async fn escapes_that_no_text_can_have_are_keys_within_a_text() {
     escapes_are_keys_of_their_own("text").await;
 }
 
-/// Lets the core deliver what is pending of its first batch, or give it up; the keys of the records
+/// Lets the core deliver what is pending of its first batch, or abandon it; the keys of the records
 /// in the order of their rows.
 async fn deliver(fixture: &Fixture, worker: &mut Worker, polling: &Polling) -> Vec<String> {
     let mut leases = fixture.leases(worker.id, polling.settings.lease);

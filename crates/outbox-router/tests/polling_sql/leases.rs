@@ -46,8 +46,11 @@ async fn shares_are_disjoint_and_cover_all_and_shrink_for_a_third_worker() {
     let mut c = fixture.leases(Uuid::new_v4(), LEASE);
     let first = a.answer(&hold(vec![64])).await.unwrap();
     assert_eq!((held(&first), workers(&first)), (ShardSet::ALL, 1));
+    assert_eq!(first.tables[0].next_end, None, "there is no other worker");
     let second = b.answer(&hold(vec![32])).await.unwrap();
     assert_eq!((held(&second).len(), workers(&second)), (0, 2));
+    let end = second.tables[0].next_end.expect("the first one's lease");
+    assert!(!end.is_zero() && end <= LEASE, "{end:?}");
     let smaller = a.answer(&hold(vec![32])).await.unwrap();
     assert_eq!((held(&smaller).len(), workers(&smaller)), (32, 2));
     let taken = b.answer(&hold(vec![32])).await.unwrap();

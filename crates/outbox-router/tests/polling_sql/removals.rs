@@ -8,7 +8,7 @@ use crate::fixture::{Fixture, TABLE, default_table, polling};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The column of the time is there, and others give rows up by the word alone.
+/// The column of the time is there, and others abandon rows by the word alone.
 #[tokio::test]
 async fn a_row_without_a_time_of_giving_up_is_as_old_as_its_last_attempt() {
     let more = ", status text not null default 'PENDING', available_at timestamptz, \

@@ -222,10 +222,14 @@ impl Poller {
     }
 
     /// Whether the table of a batch has gone, as the leases say, too: its name is another table's,
-    /// or nobody's.
+    /// which may not be fit to be polled, or nobody's.
     fn is_gone(&self, batch: &Batch, failure: &Failure) -> bool {
-        failure.code == Code::TableMissing
-            && self.lease.relation(batch.table.0) != Some(batch.asked.relation)
+        match self.lease.relation(batch.table.0) {
+            Some(relation) => {
+                relation != batch.asked.relation && failure.class() == Class::Mendable
+            }
+            None => failure.code == Code::TableMissing,
+        }
     }
 
     fn acks(&mut self, acks: &Acks, now: Now) {

@@ -15,6 +15,10 @@ use super::{
 };
 use crate::{clock::Moment, source::Oid};
 
+/// How long after the end of another worker's lease its shards are asked for: clocks may differ in
+/// how fast they go.
+const PAST_END: Duration = Duration::from_millis(50);
+
 /// See the module's header.
 #[derive(Debug)]
 pub(super) struct Lease {
@@ -25,6 +29,8 @@ pub(super) struct Lease {
     /// Whether this worker can read each of them.
     readable: Vec<Readable>,
     granted: Vec<Granted>,
+    /// How many shards of each the request under way asks for.
+    wanted: Vec<u32>,
     /// When the request was made that granted what is held; `None` while nothing is.
     granted_at: Option<Moment>,
     /// When the request under way was made.
@@ -95,6 +101,7 @@ impl Lease {
             tables: vec![TableLeases::nothing(1); tables],
             readable: vec![Readable::Yes; tables],
             granted: vec![Granted::exactly(0); tables],
+            wanted: Vec::new(),
             granted_at: None,
             asked_at: None,
             ask_at: Moment::default(),
@@ -113,8 +120,8 @@ impl Lease {
         }
         self.asked_at = Some(at);
         self.registered = Registered::Maybe;
-        let wanted = (0..self.tables.len()).map(|table| self.ask_for(table, busy)).collect();
-        Some(LeaseRequest::Hold { wanted })
+        self.wanted = (0..self.tables.len()).map(|table| self.ask_for(table, busy)).collect();
+        Some(LeaseRequest::Hold { wanted: self.wanted.clone() })
     }
 
     /// How many shards of a table are asked for.
@@ -153,7 +160,19 @@ impl Lease {
         let held = self.tables.iter().map(|table| table.held.len());
         self.granted = held.map(Granted::exactly).collect();
         self.granted_at = Some(asked_at);
-        self.ask_at = asked_at + self.length.renewal();
+        self.ask_at = asked_at + self.until_renewal();
+    }
+
+    /// From a request that was answered to the next one. A worker that has died is replaced as soon
+    /// as its lease has ended.
+    fn until_renewal(&self) -> Duration {
+        let wanted = self.wanted.iter().enumerate();
+        if wanted.into_iter().any(|(table, wanted)| self.due(table) > *wanted) {
+            // One has gone since the last answer.
+            return Duration::ZERO;
+        }
+        let ends = self.tables.iter().filter_map(|table| table.next_end);
+        ends.map(|end| end + PAST_END).fold(self.length.renewal(), Duration::min)
     }
 
     /// The request failed. What is held stays so until its time is over.
@@ -365,6 +384,33 @@ mod tests {
         assert_eq!(lease.request(Busy::No, at(6)), None);
     }
 
+    /// As far as the answers say: a worker that lives renews its lease long before.
+    #[test]
+    fn the_shards_of_a_worker_that_died_are_asked_for_when_its_lease_has_ended() {
+        let mut lease = Lease::new(TEN, 1);
+        assert!(lease.request(Busy::No, at(0)).is_some());
+        let of_two = |ends_in: u64| {
+            let next_end = Some(Duration::from_secs(ends_in));
+            let half = (0..32).collect();
+            of_tables(vec![TableLeases { next_end, ..table(half, 2) }])
+        };
+        lease.answer(of_two(8));
+        let renewal = at(0) + TEN.renewal();
+        assert_eq!(lease.ask_at(), Some(renewal));
+        assert!(lease.request(Busy::No, renewal).is_some());
+        lease.answer(of_two(2));
+        let ended = renewal + Duration::from_secs(2) + PAST_END;
+        assert_eq!(lease.ask_at(), Some(ended));
+        let request = lease.request(Busy::Yes, ended);
+        assert_eq!(request, Some(LeaseRequest::Hold { wanted: vec![32] }));
+        // That it is alone now, the answer says.
+        lease.answer(part(32, 1));
+        let request = lease.request(Busy::Yes, ended);
+        assert_eq!(request, Some(LeaseRequest::Hold { wanted: vec![64] }));
+        lease.answer(all(1));
+        assert_eq!(lease.ask_at(), Some(ended + TEN.renewal()));
+    }
+
     #[test]
     fn a_busy_worker_renews_all_that_it_holds() {
         let mut lease = held();
@@ -401,7 +447,7 @@ mod tests {
         lease.answer(leases(ShardSet::NONE, 1, Share::None));
         assert_eq!(lease.request(Busy::No, at(10)), None, "it asks now and then");
         assert_eq!(lease.request(Busy::No, at(13)), Some(LeaseRequest::Hold { wanted: vec![0] }));
-        // The hand-over was given up.
+        // The hand-over was cancelled.
         lease.answer(leases(ShardSet::NONE, 1, Share::Equal));
         let request = lease.request(Busy::No, at(17));
         assert_eq!(request, Some(LeaseRequest::Hold { wanted: vec![64] }));

@@ -158,12 +158,15 @@ pub struct TableLeases {
     pub workers: u32,
     /// What this worker may take.
     pub share: Share,
+    /// When the first lease of another worker ends, unless it is renewed.
+    pub next_end: Option<Duration>,
 }
 
 impl TableLeases {
     /// Nothing, of a table that so many workers poll, whichever that is.
     pub const fn nothing(workers: u32) -> Self {
-        Self { relation: None, held: ShardSet::NONE, workers, share: Share::Equal }
+        let (held, share) = (ShardSet::NONE, Share::Equal);
+        Self { relation: None, held, workers, share, next_end: None }
     }
 
     /// The most shards that this worker should hold, of a table that it can read.

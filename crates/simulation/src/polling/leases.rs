@@ -91,7 +91,9 @@ impl LeaseTable {
             let workers = u32::try_from(seen_until.len()).expect("a few");
             let held = Self::shards(leases, process);
             let relation = Some(Oid::from_u32(shape::oid(*table)));
-            answer.push(TableLeases { relation, held, ..TableLeases::nothing(workers) });
+            let others = seen_until.iter().filter(|(other, _)| **other != process);
+            let next_end = others.map(|(_, until)| until.since(now)).min();
+            answer.push(TableLeases { relation, held, next_end, ..TableLeases::nothing(workers) });
         }
         Leases { tables: answer, request }
     }

@@ -18,11 +18,11 @@ use super::shape::{self, Poison};
 pub struct Marks {
     /// Where waits are kept.
     pub waits: WaitsKept,
-    /// Whether reading marks rows as taken.
+    /// Whether reading claims rows.
     pub claimed: Claimed,
     /// Whether later rows of a key wait for a row that cannot be delivered.
     pub hold: HoldKeys,
-    /// For how long a row that was taken is left to the worker that took it.
+    /// For how long a row that was claimed is left to the worker that claimed it.
     pub lock: Duration,
 }
 
@@ -31,11 +31,11 @@ pub struct Marks {
 pub enum RowState {
     /// To be delivered.
     Pending,
-    /// Taken by a process, until then.
+    /// Claimed by a process, until then.
     Processing(u64, Moment),
     /// To be tried again, then.
     Waiting(Moment),
-    /// Given up, until a person requeues it.
+    /// Abandoned, until a person requeues it.
     Abandoned,
     /// Delivered.
     Published,

@@ -1,5 +1,6 @@
-//! A throw-away PgBouncer before a PostgreSQL server, set as people set it for an application:
-//! transactions of several clients share a session of the server.
+//! A throw-away PgBouncer before a PostgreSQL server, in transaction mode: transactions of several
+//! clients share a session of the server. It refuses the startup parameters that it refuses unless
+//! it is told to ignore them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -54,8 +55,7 @@ impl PgBouncer {
         let settings = format!(
             "[databases]\n* = host=127.0.0.1 port={server} user={role}\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
-             auth_type = any\npool_mode = transaction\n\
-             ignore_startup_parameters = extra_float_digits,options\n{}",
+             auth_type = any\npool_mode = transaction\n{}",
             more.iter().map(|(name, value)| format!("{name} = {value}\n")).collect::<String>()
         );
         let file = dir.path().join("pgbouncer.ini");

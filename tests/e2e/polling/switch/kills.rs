@@ -94,7 +94,7 @@ const AFTER_ROWS: [Round; 6] = [
     },
 ];
 
-/// Every place on the way there but one, and what gives it up is killed as well.
+/// Every place on the way there but one, and what cancels it is killed as well.
 const CANCELLED: [Round; 15] = [
     back(&[("stream-closed", 1)], &[("table-made", TABLES)]),
     back(&[("stream-role-made", 1)], &[]),

@@ -53,7 +53,7 @@ pub(super) fn text(
 const fn would_of_polled(policy: OnError) -> &'static str {
     match policy {
         OnError::Halt => "try it again until it can be delivered",
-        OnError::DeadLetter => "give it up after retry.max_attempts",
+        OnError::DeadLetter => "abandon it after retry.max_attempts",
     }
 }
 

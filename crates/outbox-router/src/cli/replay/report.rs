@@ -92,7 +92,7 @@ impl Plan {
                 }
                 WhyHeld::NotPublished => {
                     "they are not marked as published: the router delivers them by itself, unless \
-                     they are given up (outbox-router dead-letters list)"
+                     they are abandoned (outbox-router dead-letters list)"
                 }
             };
             writeln!(out, "note: {} more rows are left out, since {why}", self.held)?;

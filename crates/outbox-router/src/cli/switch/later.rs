@@ -1,4 +1,4 @@
-//! Pending rows that are not to be sent yet: their time has not come, or another program has taken
+//! Pending rows that are not to be sent yet: their time has not come, or another program has claimed
 //! them. A switch to the stream waits for those that are older than the slot.
 
 use std::time::Duration;
@@ -11,32 +11,28 @@ use crate::{cli::TaskError, polling::sql::PolledTable};
 /// Such rows of a table.
 struct Later {
     rows: i64,
-    /// When the last of them may be sent, and in how many seconds.
+    /// When the last of them may be sent.
     at: Option<String>,
-    seconds: Option<f64>,
 }
 
 impl Switching<'_> {
-    /// Looks at the pending rows that `of` reads, all or those that are older than the slot.
+    /// Looks at the pending rows that `of` counts, all or those that are older than the slot.
     ///
     /// # Errors
     /// Rows are not to be sent within `wait`, nor within a lease (P043).
     pub(super) async fn refuse_later(
         &self,
         tables: &[PolledTable],
-        of: impl Fn(&PolledTable) -> String,
+        of: impl Fn(&PolledTable, Duration) -> String,
         wait: Duration,
     ) -> Result<(), TaskError> {
-        // For so long workers of this pipeline take the rows that they are sending.
+        // For so long workers of this pipeline claim the rows that they are sending.
         let within = wait.max(self.config.polling.lease);
         for table in tables {
-            let later = self.later(&of(table)).await?;
-            if let (Some(at), Some(seconds)) = (&later.at, later.seconds)
-                && seconds > within.as_secs_f64()
-            {
-                let Later { rows, .. } = later;
+            let Later { rows, at } = self.later(&of(table, within)).await?;
+            if let Some(at) = at {
                 let what = format!(
-                    "{rows} pending rows of {} are not to be sent yet, the last not before {at}",
+                    "pending rows of {} are not to be sent yet: {rows}, the last not before {at}",
                     table.name()
                 );
                 let failure = Failure::of(Case::SwitchLater, what);
@@ -50,7 +46,7 @@ impl Switching<'_> {
     pub(super) async fn says_later(&self, tables: &[PolledTable]) -> Result<String, TaskError> {
         let mut said = String::new();
         for table in tables {
-            let later = self.later(&table.switched_later()).await?;
+            let later = self.later(&table.switched_after(Duration::ZERO)).await?;
             if let Some(at) = later.at {
                 let (rows, name) = (later.rows, table.name());
                 said.push_str(&format!("; {rows} of {name} are not to be sent before {at}"));
@@ -61,6 +57,6 @@ impl Switching<'_> {
 
     async fn later(&self, query: &str) -> Result<Later, TaskError> {
         let row = self.books.query_one(query, &[]).await?;
-        Ok(Later { rows: row.try_get(0)?, at: row.try_get(1)?, seconds: row.try_get(2)? })
+        Ok(Later { rows: row.try_get(0)?, at: row.try_get(1)? })
     }
 }

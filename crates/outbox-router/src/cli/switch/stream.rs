@@ -64,7 +64,7 @@ impl Switching<'_> {
         let role = args.role.clone().or_else(|| self.access.role_of_router());
         let router = self.router_role(args, role.as_deref());
         if todo == ToStream::Send {
-            self.refuse_later(&last.tables, PolledTable::pending_later, args.wait).await?;
+            self.refuse_later(&last.tables, PolledTable::pending_after, args.wait).await?;
             self.refuse_pooler(args).await?;
             let of = (self.names.as_slice(), version);
             let role = (router, role.as_deref());
@@ -114,9 +114,9 @@ impl Switching<'_> {
         writeln!(terminal.out, "workers: are told to give back their keys")?;
         self.wait_for_workers(last.worker, terminal).await?;
         reached!(StreamWorkersGone);
-        // Workers may have given rows up since they were looked at, and others were written.
+        // Workers may have abandoned rows since they were looked at, and others were written.
         self.refuse_abandoned(last).await?;
-        self.refuse_later(&last.tables, PolledTable::pending_later, args.wait).await?;
+        self.refuse_later(&last.tables, PolledTable::pending_after, args.wait).await?;
         self.make_objects(version, terminal).await?;
         Box::pin(self.with_new_slot((args, version), last, terminal)).await
     }
@@ -310,7 +310,7 @@ impl Switching<'_> {
                 failure = held.lost() => return Err(failure.into()),
             }
             // One may have been written since they were looked at last.
-            self.refuse_later(&last.tables, PolledTable::switched_later, args.wait).await?;
+            self.refuse_later(&last.tables, PolledTable::switched_after, args.wait).await?;
         }
         if !Box::pin(self.drain(last, &mut held, terminal)).await? {
             return Ok(false);

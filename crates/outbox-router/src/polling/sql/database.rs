@@ -21,7 +21,7 @@ use super::{
     removal::{Leaves, Removal},
     rows::{self, Read, Wanted},
     settings::{SqlSettings, TableConfig},
-    settle::{Look, SettleText},
+    settle::{Look, SettleText, are_marks_undone},
     survey::{TableSurvey, survey},
     table::{PolledTable, not_described},
     transaction::BEGINS,
@@ -89,7 +89,7 @@ impl Known {
             let Read { rows, more, blocked } =
                 rows::read(client, &self.table, (&sql, claimed), wanted).await?;
             let more = self.blocked.found(rows.len(), more, blocked);
-            // What this worker has taken it would take again: so it reads on only without rows.
+            // What this worker has claimed it would claim again: so it reads on only without rows.
             if !rows.is_empty() || more != More::Maybe || Instant::now() >= until {
                 return Ok(Fetched { rows, more, claimed });
             }
@@ -179,16 +179,16 @@ impl<C: Connect> Database<C> {
         let Some(settle) = known.settle.sql(&known.table, request, *look)? else {
             return Ok(Settled::default());
         };
-        let answers = self.ask(request.table, &settle.sql).await?;
-        let is_true = |statement: usize| {
-            let row = answers.get(BEGINS + statement).and_then(|answer| answer.rows.first());
-            row.and_then(|row| row.try_get(0).ok().flatten()) == Some("t")
+        let write = async |client: &Client| {
+            run(client, &settle.sql).await.map_err(|error| match are_marks_undone(&error) {
+                true => undone(known.table.name()),
+                false => of_table(error, known.table.name()),
+            })
         };
-        if !is_true(settle.fence) {
+        let answers = self.connection.ask(REQUEST_LIMIT, write).await?;
+        let held = answers.get(BEGINS + settle.fence).and_then(|answer| answer.rows.first());
+        if held.and_then(|row| row.try_get(0).ok().flatten()) != Some("t") {
             return Ok(Settled { written: Written::NotOurs, published: 0 });
-        }
-        if settle.undone.is_some_and(is_true) {
-            return Err(self.undone(request.table));
         }
         if let (Some(first), Some(entry)) =
             (request.published.first(), self.tables.get_mut(request.table.0))
@@ -201,13 +201,6 @@ impl<C: Connect> Database<C> {
             written: Written::Yes,
             published: usize::try_from(published).unwrap_or(usize::MAX),
         })
-    }
-
-    fn undone(&self, table: TableIndex) -> Failure {
-        let Some(entry) = self.tables.get(table.0) else { return not_described(table.0) };
-        let what = "rows that were marked as published are pending still: a rule or a trigger of the \
-                    table keeps its rows from being updated or deleted, or changes them back";
-        unfit(&entry.config.outbox.name, what)
     }
 
     /// Counts the rows of a table that was described, by their states.
@@ -284,6 +277,12 @@ impl<C: Connect> Database<C> {
         let read = async |client: &Client| shares(client, table, stream).await;
         self.connection.ask(REQUEST_LIMIT, read).await
     }
+}
+
+fn undone(table: &TableName) -> Failure {
+    let what = "rows that were marked as published are pending still: a rule or a trigger of the \
+                table keeps its rows from being updated or deleted, or changes them back";
+    unfit(table, what)
 }
 
 fn known(tables: &[Entry], table: TableIndex) -> Result<&Known, Failure> {

@@ -1,6 +1,6 @@
-//! The statement that reads pending rows, and takes them where the table has columns for that.
+//! The statement that reads pending rows, and claims them where the table has columns for that.
 //!
-//! Where rows are taken, a row that another transaction has locked is left out, and with it the
+//! Where rows are claimed, a row that another transaction has locked is left out, and with it the
 //! later rows of its key: they must not pass it. The statement says which keys these are, so that
 //! the next one can leave them out (`blocked`), however many rows of theirs come first.
 
@@ -29,7 +29,7 @@ pub(super) struct FetchText {
     head: String,
     /// Up to how many rows are looked at.
     order: String,
-    /// Up to how many of them are taken; then the rest.
+    /// Up to how many of them are claimed; then the rest.
     tail: [String; 2],
     key: String,
     shard: ShardOf,
@@ -192,7 +192,7 @@ fn reading(table: &PolledTable) -> (String, [String; 2]) {
     (select, [tail, String::new()])
 }
 
-/// What stands before FROM, and behind the limit, where rows are taken.
+/// What stands before FROM, and behind the limit, where rows are claimed.
 ///
 /// `picked`: which rows, and how many bytes up to each. `locked`: those of them that fit into
 /// memory, locked. `blocked`: the first of each key that somebody else has locked; behind the rows

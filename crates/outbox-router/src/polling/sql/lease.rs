@@ -183,9 +183,9 @@ async fn hold(
         shard.parse::<u32>().ok()
     };
     let held: ShardSet = rows.filter_map(shard).collect();
-    let workers = workers(answer(5))?;
+    let (workers, next_end) = (workers(answer(5))?, next_end(answer(5)));
     let relation = Some(Oid::from_u32(oid));
-    let none = TableLeases { relation, held, workers, share: Share::None };
+    let none = TableLeases { relation, held, workers, share: Share::None, next_end };
     match closed {
         None => Ok(TableAnswer::Of(TableLeases { share: Share::Equal, ..none })),
         // Nobody else may take what this worker does not.
@@ -212,9 +212,17 @@ fn workers(answer: Option<&Answer>) -> Result<u32, Failure> {
     count.ok_or_else(|| malformed("does not count the workers"))
 }
 
-fn count_workers(oid: u32) -> String {
+/// When the first lease of another worker ends.
+fn next_end(answer: Option<&Answer>) -> Option<Duration> {
+    let seconds = answer?.rows.first()?.try_get(1).ok()??;
+    Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
+}
+
+fn count_workers(oid: u32, worker: &Worker) -> String {
     format!(
-        "select count(*) from outbox_router.worker where relation = {oid} and seen_until > now()"
+        "select count(*), extract(epoch from min(seen_until) filter (where holder <> '{}') - now()) \
+         from outbox_router.worker where relation = {oid} and seen_until > now()",
+        worker.id
     )
 }
 
@@ -252,7 +260,7 @@ fn release_sql(oid: u32, worker: &Worker) -> String {
         note_sql(oid, worker, "now()"),
         worker.id,
         is_latest(oid, worker),
-        count_workers(oid)
+        count_workers(oid, worker)
     )
 }
 
@@ -308,6 +316,6 @@ fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
         note_sql(oid, worker, seen_until),
         interval(REMEMBERED),
         is_still(oid, "holder"),
-        count_workers(oid)
+        count_workers(oid, worker)
     )
 }

@@ -22,7 +22,7 @@ use crate::postgres::sql_failure;
 pub(super) struct Wanted {
     /// At most so many.
     pub(super) limit: usize,
-    /// Among so many, the first that are pending: more, where some of them cannot be taken.
+    /// Among so many, the first that are pending: more, where some of them cannot be claimed.
     pub(super) looked_at: usize,
 }
 
@@ -87,7 +87,7 @@ fn blocked(row: &SimpleQueryRow, table: &PolledTable) -> Result<Option<BlockedKe
 }
 
 /// Whether rows are left that were not read, as each row says it: by the bytes up to it; where rows
-/// are taken, by the bytes and the number of those that could be.
+/// are claimed, by the bytes and the number of those that could be.
 fn left(
     row: &SimpleQueryRow,
     table: &PolledTable,

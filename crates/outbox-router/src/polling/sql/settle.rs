@@ -1,5 +1,5 @@
 //! The statements that write what became of rows. Rows are found by their identity, all of one kind
-//! in one statement; a row that somebody else has marked or taken meanwhile stays as it is.
+//! in one statement; a row that somebody else has marked or claimed meanwhile stays as it is.
 //!
 //! What became of rows is written only if this worker has had their shards since it read them
 //! (`fence`); what it gives back, it gives back in any case. A row whose key has become one of
@@ -10,6 +10,7 @@ use relay::{
     Failure,
     polling::{FailedRow, RowId, RowOutcome, SettleRequest},
 };
+use tokio_postgres::error::SqlState;
 
 use super::{
     conditions::and,
@@ -59,8 +60,16 @@ pub(super) struct SettleSql {
     pub(super) fence: usize,
     /// Which of them marks rows as published.
     pub(super) published: Option<usize>,
-    /// Which of them says whether any of these rows is pending still.
-    pub(super) undone: Option<usize>,
+}
+
+/// What is no number, and ends a transaction by the error that names it.
+const UNDONE: &str = "marks are undone";
+
+/// Whether a transaction has ended since rows are pending still that it had marked.
+pub(super) fn are_marks_undone(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_some_and(|error| {
+        *error.code() == SqlState::INVALID_TEXT_REPRESENTATION && error.message().contains(UNDONE)
+    })
 }
 
 /// Whether to look if rows are pending still after the statement that marks them: a rule or a
@@ -143,23 +152,24 @@ impl SettleText {
         if statements.is_empty() {
             return Ok(None);
         }
-        let looks = published.filter(|_| look == Look::Yes || table.facts.is("rewritten"));
-        let undone = looks.map(|_| {
-            statements.push(self.is_any_pending(table, request));
-            Fence::STATEMENTS + statements.len()
-        });
+        if published.is_some() && (look == Look::Yes || table.facts.is("rewritten")) {
+            statements.push(self.refuse_pending(table, request, &held));
+        }
         let (begin, lock) = (&self.begin, fence.lock());
         let sql = format!("{begin}{lock}; select {held}; {}{COMMIT}", statements.join("; "));
-        Ok(Some(SettleSql { sql, fence: Fence::STATEMENTS - 1, published, undone }))
+        Ok(Some(SettleSql { sql, fence: Fence::STATEMENTS - 1, published }))
     }
 
-    /// Two statements, of which the second one says whether rows that a request has marked as
-    /// published are pending still. In the same transaction nobody else can have changed them; a
-    /// trigger that is deferred to its end acts before.
-    fn is_any_pending(&self, table: &PolledTable, request: &SettleRequest) -> String {
+    /// Two statements, of which the second one fails where rows that a request has marked as
+    /// published are pending still: so nothing of it is committed, and all of it can be written
+    /// again. A trigger that is deferred to the end of the transaction acts before.
+    fn refuse_pending(&self, table: &PolledTable, request: &SettleRequest, held: &str) -> String {
         let (ids, pending) = (self.ids(request.published.iter()), Change::tail(table, ""));
-        let from = format!("from {} t, unnest({ids}{pending}", table.quoted());
-        format!("set constraints all immediate; select exists (select {from})")
+        let (quoted, filter) = (table.quoted(), table.and_filter("t"));
+        format!(
+            "set constraints all immediate; select (case when exists (select from {quoted} t, \
+             unnest({ids}{pending}{filter} and {held}) then '{UNDONE}' else '0' end)::int"
+        )
     }
 
     fn ids<'r>(&self, rows: impl Iterator<Item = &'r RowId> + Clone) -> String {

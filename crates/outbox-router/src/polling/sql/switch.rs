@@ -8,13 +8,18 @@
 //! `outbox_router.switch_row` names the rows that the snapshot of the slot sees: these are still
 //! polled, and the others come in the stream.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use relay::{Case, Code, Failure, Name, TableName};
 use tokio_postgres::SimpleQueryRow;
 use uuid::Uuid;
 
-use super::{conditions::and, literals::array, shown::Shown, table::PolledTable};
+use super::{
+    conditions::{and, interval},
+    literals::array,
+    shown::Shown,
+    table::PolledTable,
+};
 use crate::{
     held::schema::Statement,
     postgres::{quote_identifier, sql_failure},
@@ -197,21 +202,20 @@ impl PolledTable {
         format!("select exists (select {} and {})", self.pending(), self.is_switched("t"))
     }
 
-    /// How many pending rows are not to be read yet, until when the last of them is not, and for
-    /// how many seconds.
-    pub fn pending_later(&self) -> String {
+    /// How many pending rows are not to be read within this time, and until when the last of them is
+    /// not.
+    pub fn pending_after(&self, within: Duration) -> String {
         let ready_at = self.conditions().ready_at("t");
         format!(
-            "select count(*), max({ready_at})::timestamptz(0)::text, \
-             extract(epoch from max({ready_at}))::float8 - extract(epoch from now())::float8 {} \
-             and {ready_at} > now()",
-            self.pending()
+            "select count(*), max({ready_at})::timestamptz(0)::text {} and {ready_at} > now() + {}",
+            self.pending(),
+            interval(within)
         )
     }
 
     /// The same of the rows that `outbox_router.switch_row` names.
-    pub fn switched_later(&self) -> String {
-        format!("{} and {}", self.pending_later(), self.is_switched("t"))
+    pub fn switched_after(&self, within: Duration) -> String {
+        format!("{} and {}", self.pending_after(within), self.is_switched("t"))
     }
 
     /// Reads the identities of the pending rows that the stream has delivered, through a cursor.
