@@ -1,7 +1,7 @@
 //! The connection on which tables are described, read and marked.
 
 use relay::{
-    Class, Failure, TableName,
+    Case, Class, Failure, TableName,
     polling::{
         Claimed, Described, FetchRequest, Fetched, More, RowId, SettleRequest, Settled, TableIndex,
         Written,
@@ -207,7 +207,7 @@ impl<C: Connect> Database<C> {
         let Some(entry) = self.tables.get(table.0) else { return not_described(table.0) };
         let what = "rows that were marked as published are pending still: a rule or a trigger of the \
                     table keeps its rows from being updated or deleted, or changes them back";
-        unfit(&entry.config.outbox.name, what)
+        unfit(&entry.config.outbox.name, what).with_case(Case::MarksUndone)
     }
 
     /// Counts the rows of a table that was described, by their states.
