@@ -179,8 +179,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "With postgres.source = \"polling\" a table needs a primary key, by which a row is \
                   found again; a column that says that a row is published; a key that SQL can \
                   compute; and, where [on_error] makes dead letters, columns in which an abandoned \
-                  row is recorded. The message names what this table lacks, or how long it took \
-                  to read. The other tables are polled.",
+                  row is recorded. The message names what this table lacks or does not keep, or \
+                  how long it took to read. The other tables are polled.",
         remedy: "add what the message names, or name the column in outbox.mark or outbox.columns \
                  (docs/polling.md has the columns); then `{setup}`, since the index of pending rows \
                  is made for the marks that there were (D050)",
@@ -199,6 +199,18 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "an index that a polled table needs has the name of another one",
                 "a table that is renamed keeps the names of its indexes: rename or drop the index \
                  that the message names (`alter index NAME rename to OTHER`), then `{setup}`",
+            ),
+            case_remedy(
+                Case::MarksUndone,
+                "rows that were marked as published are pending still",
+                "{undoing}. The rows that were marked last are in Kafka. Leave the router running: \
+                 it writes their marks by itself, does not send them again, and reads nothing else \
+                 before; after a restart it would send them again",
+            ),
+            case_remedy(
+                Case::ClaimsUndone,
+                "rows that were claimed are as they were",
+                "{undoing}. None of these rows was sent; the table is read again every 10 s",
             ),
         ],
     },

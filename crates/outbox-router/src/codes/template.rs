@@ -17,7 +17,7 @@ pub const REPLAY_ALL: &str =
     "outbox-router replay --all --admin-url postgres://ADMIN@HOST:PORT/DATABASE";
 
 /// What several remedies contain, by its placeholder.
-const SHARED: [(&str, &str); 8] = [
+const SHARED: [(&str, &str); 9] = [
     ("admin", ADMIN),
     (
         "make_room",
@@ -39,6 +39,14 @@ const SHARED: [(&str, &str); 8] = [
     ("rewrite", "insert the missing rows again (docs/recover.md, \"By hand\")"),
     ("setup", "outbox-router setup --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE"),
     ("teardown", "outbox-router teardown --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE"),
+    (
+        "undoing",
+        "find the rule or the trigger: `select tgname from pg_trigger where tgrelid = \
+         '{quoted_table}'::regclass and not tgisinternal` names the triggers of the table, `select \
+         rulename from pg_rewrite where ev_class = '{quoted_table}'::regclass` its rules (in psql \
+         \\d shows both; a partition may have its own); drop it, let it leave the columns of the \
+         marks alone, or `alter table {quoted_table} disable trigger NAME`",
+    ),
 ];
 
 fn shared(name: &str) -> Option<&'static str> {

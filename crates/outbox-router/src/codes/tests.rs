@@ -273,6 +273,31 @@ fn who_gives_a_table_another_mark_is_told_to_make_its_index() {
     assert!(polling.contains(&format!("then {setup}, since the index")), "{polling}");
 }
 
+/// Neither a column nor a key of the configuration mends it.
+#[test]
+fn who_has_marks_undone_is_told_how_to_find_what_undoes_them() {
+    for (case, follows) in [
+        (Case::MarksUndone, "it writes their marks by itself, does not send them again"),
+        (Case::ClaimsUndone, "None of these rows was sent"),
+    ] {
+        let failure =
+            Failure::of(case, "undone").naming(Name::QuotedTable, "\"public\".\"outbox\"");
+        let hint = to_type(&failure).unwrap();
+        assert_eq!(
+            hint.commands(),
+            [
+                "select tgname from pg_trigger where tgrelid = '\"public\".\"outbox\"'::regclass \
+                 and not tgisinternal",
+                "select rulename from pg_rewrite where ev_class = \
+                 '\"public\".\"outbox\"'::regclass",
+                "alter table \"public\".\"outbox\" disable trigger NAME",
+            ]
+        );
+        assert!(hint.contains(follows) && hint.contains("(in psql \\d shows both"), "{hint}");
+        assert!(!hint.contains("outbox.mark"), "{hint}");
+    }
+}
+
 #[test]
 fn json_in_a_remedy_is_text() {
     let failure = Failure::of(Case::StateTopicReplicas, "one replica")

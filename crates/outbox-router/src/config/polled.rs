@@ -17,7 +17,9 @@ use super::{
     read::{Problems, Section},
     table::{DeclaredTable, tables},
 };
-use crate::polling::sql::{Direction, MarkConfig, MarkHow, Nulls, OrderColumn, TableConfig};
+use crate::polling::sql::{
+    Direction, MarkConfig, MarkHow, Nulls, OrderColumn, TableConfig, same_word,
+};
 
 /// One outbox table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,7 +115,8 @@ tables! {
         /// The word of rows that are delivered.
         published: Option<String> = None,
             optional_text(WORD, parse_word, String::clone, BY_DEFAULT, "PUBLISHED");
-        /// The word of rows that could not be delivered, and are tried again.
+        /// The word of rows that could not be delivered, and are tried again. It may be one of
+        /// pending.
         failed: Option<String> = None,
             optional_text(WORD, parse_word, String::clone, BY_DEFAULT, "FAILED");
         /// The word of abandoned rows.
@@ -215,15 +218,15 @@ pub(super) fn validate_polled(
 
 /// What contradicts itself in the marks: the key, the message from the key on, and what to do.
 fn mark_contradiction(mark: &MarkConfig) -> Option<(&'static str, String, &'static str)> {
-    let pending = mark.pending.iter().map(|word| ("pending", word));
+    let pending = mark.pending.iter().map(|word| ("pending", word.as_str()));
     let others = [
         ("processing", &mark.processing),
         ("published", &mark.published),
         ("failed", &mark.failed),
         ("abandoned", &mark.abandoned),
     ];
-    let others = others.into_iter().filter_map(|(key, word)| Some((key, word.as_ref()?)));
-    let words: Vec<(&str, &String)> = pending.chain(others).collect();
+    let others = others.into_iter().filter_map(|(key, word)| Some((key, word.as_deref()?)));
+    let words: Vec<(&str, &str)> = pending.chain(others).collect();
     let how = HOW.iter().find(|(_, how)| *how == mark.how).map_or("", |(word, _)| word);
     if let (MarkHow::Auto | MarkHow::Delete, Some(column)) = (mark.how, &mark.column) {
         let message = format!("column (\"{column}\") has no effect: mark.how is \"{how}\"");
@@ -236,14 +239,15 @@ fn mark_contradiction(mark: &MarkConfig) -> Option<(&'static str, String, &'stat
         let message = format!("{key} has no effect: mark.how is \"{how}\"");
         return Some((key, message, "set mark.how = \"status\", or leave it out"));
     }
-    words.iter().enumerate().find_map(|(index, (key, word))| {
-        // A row that is tried again may well be pending again.
-        let may_be_one = |other: &str| *key == "failed" && other == "pending";
-        let mut earlier = words.iter().take(index);
-        let (other, _) = earlier.find(|(other, it)| it == word && !may_be_one(other))?;
-        let message = format!("{key} is \"{word}\", and so is mark.{other}");
-        Some((*key, message, "each state of a row needs a word of its own"))
-    })
+    let (key, other, word) = same_word(&words)?;
+    let message = format!("{key} is \"{word}\", and so is mark.{other}");
+    let hint = if (key, other) == ("abandoned", "failed") {
+        "set mark.failed to the word of pending rows, as in mark.failed = \"PENDING\": a row that \
+         waits for another attempt is then pending"
+    } else {
+        "each state of a row needs a word of its own"
+    };
+    Some((key, message, hint))
 }
 
 #[cfg(test)]

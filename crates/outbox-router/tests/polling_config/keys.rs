@@ -214,6 +214,39 @@ fn marks_and_orders_that_contradict_themselves_are_refused() {
     }
 }
 
+/// A row that waits for another attempt would be abandoned, or the other way round.
+#[test]
+fn who_takes_one_word_for_failed_and_abandoned_is_told_what_to_type() {
+    refused(
+        &format!("{POLLING}mark.failed = \"FAILED\"\nmark.abandoned = \"FAILED\"\n"),
+        r#"
+C008: outbox[0].mark.abandoned is "FAILED", and so is mark.failed
+ --> file:7:18
+7 | mark.abandoned = "FAILED"
+  |                  ^^^^^^^^
+  hint: set mark.failed to the word of pending rows, as in mark.failed = "PENDING": a row that waits for another attempt is then pending"#,
+    );
+    file(&format!("{POLLING}mark.failed = \"PENDING\"\nmark.abandoned = \"FAILED\"\n"));
+}
+
+#[test]
+fn each_state_of_a_row_needs_a_word_of_its_own() {
+    let keys = ["pending", "processing", "published", "failed", "abandoned"];
+    for (place, later) in keys.iter().enumerate() {
+        for earlier in &keys[..place] {
+            let text = format!("{POLLING}mark.{earlier} = \"A\"\nmark.{later} = \"A\"\n");
+            if (*earlier, *later) == ("pending", "failed") {
+                file(&text);
+                continue;
+            }
+            let errors = load(&text, &[], &[]).unwrap_err();
+            let expected =
+                format!("C008: outbox[0].mark.{later} is \"A\", and so is mark.{earlier}\n");
+            assert!(errors.starts_with(&expected), "{errors}");
+        }
+    }
+}
+
 #[test]
 fn polling_without_a_table_is_refused() {
     refused(

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use outbox_router::polling::sql::{LeaseTable, setup::Deletes};
+use outbox_router::polling::sql::{LeaseTable, MarkConfig, RowCount, setup::Deletes};
 use relay::{
     Case, Class, Code, Failure,
-    polling::{LeaseRequest, SettleRequest, Written},
+    polling::{LeaseRequest, RowOutcome, SettleRequest, Written},
 };
 use uuid::Uuid;
 
-use crate::fixture::{Fixture, TABLE, Worker, default_table, name, nothing, polling};
+use crate::fixture::{Fixture, TABLE, Worker, default_table, failed, name, nothing, polling};
 
 const MARK: &str = ", published_at timestamptz";
 const CLAIMED: &str = ", published_at timestamptz, locked_by text, locked_until timestamptz";
@@ -39,6 +39,40 @@ async fn a_table_that_cannot_be_polled_says_why() {
     assert_eq!(refused(&fixture, polling()).await.code, Code::PresetUnclear);
     fixture.run("drop table outbox").await;
     assert_eq!(refused(&fixture, polling()).await.code, Code::TableMissing);
+}
+
+/// What it says to configure lets the table be polled as it is.
+#[tokio::test]
+async fn a_table_without_a_word_for_abandoned_may_use_its_word_for_failed() {
+    let more = ", status text not null default 'PENDING' \
+        check (status in ('PENDING', 'PUBLISHED', 'FAILED')), attempts int not null default 0, \
+        available_at timestamptz not null default now()";
+    let fixture = Fixture::new(&default_table(more)).await;
+    fixture.run("insert into outbox (aggregate_id) values ('a'), ('b'), ('a')").await;
+    let failure = refused(&fixture, polling().with_letters()).await;
+    assert_eq!(failure.code, Code::Polling);
+    for part in [
+        "alter table \"public\".\"outbox\" add column abandoned_at timestamptz; or, without DDL, ",
+        "outbox.mark.failed = \"PENDING\" with outbox.mark.abandoned = \"FAILED\": ",
+    ] {
+        assert!(failure.message.contains(part), "{failure}");
+    }
+    let mark = MarkConfig {
+        failed: Some("PENDING".to_owned()),
+        abandoned: Some("FAILED".to_owned()),
+        ..MarkConfig::default()
+    };
+    let mut worker = fixture.worker(polling().with_letters().with_mark(mark)).await;
+    let rows = worker.fetch(2).await.rows;
+    let retry = failed(&rows[0], 1, RowOutcome::Retry(Duration::from_secs(600)));
+    let abandon = failed(&rows[1], 5, RowOutcome::Abandon);
+    worker.settle(SettleRequest { failed: vec![retry, abandon], ..nothing() }).await;
+    let states = "select string_agg(concat_ws(',', status, attempts), ' ' order by id) from outbox";
+    assert_eq!(fixture.value(states).await, "PENDING,1 FAILED,5 PENDING,0");
+    assert_eq!(worker.fetch(9).await.rows, [], "the later row of its key waits");
+    let survey = worker.database.survey(TABLE).await.unwrap();
+    let counted = [survey.pending, survey.failed, survey.abandoned];
+    assert_eq!(counted, [2, 1, 1].map(RowCount::Exactly));
 }
 
 #[tokio::test]
@@ -117,7 +151,7 @@ async fn marks_that_a_rule_or_a_trigger_undoes_are_a_failure() {
         fixture.run(make).await;
         worker.database.describe(TABLE).await.unwrap();
         let refused = worker.database.settle(&request).await.unwrap_err();
-        assert_eq!(refused.code, Code::Polling, "{refused}");
+        assert_eq!(refused.case, Some(Case::MarksUndone), "{refused}");
         assert!(refused.message.contains("a rule or a trigger"), "{refused}");
         fixture.run(drop).await;
         worker.database.settle(&request).await.unwrap();
@@ -155,7 +189,7 @@ async fn marks_that_a_trigger_undoes_later_are_a_failure() {
         let request = SettleRequest { published, ..nothing() };
         for _ in 0..2 {
             let refused = worker.database.settle(&request).await.unwrap_err();
-            assert_eq!(refused.code, Code::Polling, "{refused}");
+            assert_eq!(refused.case, Some(Case::MarksUndone), "{refused}");
         }
         fixture.run(drop).await;
         assert_eq!(worker.database.settle(&request).await.unwrap().published, 1);
@@ -209,7 +243,7 @@ async fn a_claim_that_a_trigger_undoes_is_a_failure() {
         let passed_over = passed_over.clone();
         let request = relay::polling::FetchRequest { table: TABLE, shards, limit, passed_over };
         let refused = worker.database.fetch(&request).await.unwrap_err();
-        assert_eq!(refused.code, Code::Polling, "{refused}");
+        assert_eq!(refused.case, Some(Case::ClaimsUndone), "{refused}");
     }
     fixture.run("drop trigger hold on outbox").await;
     assert_eq!(worker.fetch(9).await.rows.len(), 2);

@@ -1,6 +1,8 @@
 //! Each kind of mark, with a trigger that refuses every other change.
 
-use outbox_router::polling::sql::{MarkConfig, MarkHow, setup::Deletes};
+use std::time::Duration;
+
+use outbox_router::polling::sql::{MarkConfig, MarkHow, RowCount, setup::Deletes};
 use relay::polling::{Claimed, RowOutcome, SettleRequest};
 
 use crate::fixture::{Fixture, TABLE, Worker, default_table, failed, ids, nothing, polling};
@@ -82,6 +84,64 @@ async fn a_status_in_either_case_and_an_enum() {
         let mut worker = fixture.worker(polling()).await;
         assert_eq!(marked(&fixture, &mut worker, "status::text").await, expected);
     }
+}
+
+/// Rows of one state would be taken for rows of another.
+#[tokio::test]
+async fn words_of_two_states_are_refused_when_the_table_is_described() {
+    let fixture = Fixture::new(&default_table(", status text not null default 'PENDING'")).await;
+    let word = |word: &str| Some(word.to_owned());
+    let none = MarkConfig::default;
+    for (mark, expected) in [
+        (
+            MarkConfig { abandoned: word("FAILED"), ..none() },
+            "outbox.mark.abandoned and outbox.mark.failed are both \"FAILED\": write \
+             outbox.mark.failed = \"PENDING\"",
+        ),
+        (
+            MarkConfig { abandoned: word("PUBLISHED"), ..none() },
+            "outbox.mark.abandoned and outbox.mark.published are both \"PUBLISHED\"",
+        ),
+        (
+            MarkConfig { failed: word("PUBLISHED"), ..none() },
+            "outbox.mark.failed and outbox.mark.published are both \"PUBLISHED\"",
+        ),
+        (
+            MarkConfig { published: word("PENDING"), ..none() },
+            "outbox.mark.published and outbox.mark.pending are both \"PENDING\"",
+        ),
+    ] {
+        let mut worker = Worker::new(fixture.connector(), polling().with_mark(mark));
+        let failure = worker.database.describe(TABLE).await.unwrap_err();
+        assert_eq!(failure.code, relay::Code::Polling);
+        assert!(failure.message.contains(expected), "{failure}");
+    }
+}
+
+/// By a word that new rows have, too, no row is known to have been tried.
+#[tokio::test]
+async fn a_row_that_is_not_due_holds_no_key_where_failed_rows_are_pending() {
+    let more = ", status text not null default 'PENDING', attempts int not null default 0, \
+        available_at timestamptz not null default now()";
+    let fixture = Fixture::new(&default_table(more)).await;
+    fixture
+        .run(
+            "insert into outbox (aggregate_id, available_at) values \
+             ('a', now() + interval '1 h'), ('a', now()), ('b', now()), ('b', now())",
+        )
+        .await;
+    let word = |word: &str| Some(word.to_owned());
+    let mark =
+        MarkConfig { failed: word("PENDING"), abandoned: word("FAILED"), ..MarkConfig::default() };
+    let mut worker = fixture.worker(polling().with_mark(mark)).await;
+    let rows = worker.fetch(2).await.rows;
+    assert_eq!(ids(&rows), ["2", "3"]);
+    let retry = failed(&rows[1], 1, RowOutcome::Retry(Duration::from_secs(600)));
+    worker.settle(SettleRequest { failed: vec![retry], ..nothing() }).await;
+    // A row that was tried holds its key.
+    assert_eq!(ids(&worker.fetch(9).await.rows), ["2"]);
+    let survey = worker.database.survey(TABLE).await.unwrap();
+    assert_eq!((survey.failed, survey.not_due), (RowCount::Exactly(1), 1));
 }
 
 #[tokio::test]

@@ -139,6 +139,10 @@ cases! {
     ReadingSlow = "reading_slow" of Polling,
     /// An index that a polled table needs has the name of another one.
     IndexNameTaken = "index_name_taken" of Polling,
+    /// Rows of a polled table that were marked as published are pending still.
+    MarksUndone = "marks_undone" of Polling,
+    /// Rows of a polled table that were claimed are as they were.
+    ClaimsUndone = "claims_undone" of Polling,
     /// Another database cluster.
     OtherCluster = "other_cluster" of HistoryChanged,
 

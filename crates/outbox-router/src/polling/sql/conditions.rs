@@ -77,7 +77,7 @@ impl Conditions<'_> {
     /// The words of a row that is neither published nor abandoned.
     fn open_words(&self) -> Option<Vec<&str>> {
         let words = &self.marks.status.as_ref()?.words;
-        let failed = words.failed.as_ref().filter(|_| self.marks.available_at.is_some());
+        let failed = words.tried().filter(|_| self.marks.available_at.is_some());
         let processing = words.processing.as_ref().filter(|_| self.marks.claim.ends());
         let all = words.pending.iter().chain(failed).chain(processing);
         Some(all.map(String::as_str).collect())
@@ -177,7 +177,7 @@ impl Conditions<'_> {
         let mut any = Vec::new();
         if let Some(status) = status {
             let words = &status.words;
-            let failed = words.failed.as_ref().filter(|_| available_at.is_some());
+            let failed = words.tried().filter(|_| available_at.is_some());
             let processing = words.processing.as_ref().filter(|_| claim.ends());
             let all = failed.into_iter().chain(&words.abandoned).chain(processing);
             let all: Vec<&str> = all.map(String::as_str).collect();
@@ -213,7 +213,7 @@ impl Conditions<'_> {
         let available = column(alias, self.marks.available_at.as_ref()?);
         let mut tried = Vec::new();
         if let Some(status) = &self.marks.status
-            && let Some(failed) = &status.words.failed
+            && let Some(failed) = status.words.tried()
         {
             tried.push(format!("{} = {}", column(alias, &status.column), literal(failed)));
         }
@@ -391,6 +391,22 @@ mod tests {
         // Without a time of the next attempt, another poller's failed rows are left to it.
         let marks = Marks { available_at: None, claim: Claim::default(), ..full() };
         assert_eq!(of(&marks).open("t"), ["t.\"status\" in ('PENDING')"]);
+    }
+
+    /// Otherwise a row that is not due would hold its key, and count as failed.
+    #[test]
+    fn a_word_for_failed_that_pending_rows_have_shows_nothing() {
+        let mut marks = full();
+        if let Some(status) = &mut marks.status {
+            status.words.failed = Some("PENDING".into());
+        }
+        assert_eq!(of(&marks).open("t"), ["t.\"status\" in ('PENDING', 'PROCESSING')"]);
+        let may = of(&marks).may_hold("h").unwrap();
+        assert!(may.starts_with("(h.\"status\" in ('ABANDONED', 'PROCESSING') or "), "{may}");
+        let retried = of(&marks).is_retried("t").unwrap();
+        assert!(retried.ends_with(" and (t.\"attempts\" > 0))"), "{retried}");
+        let marks = Marks { attempts: None, ..marks };
+        assert_eq!(of(&marks).is_retried("t"), None);
     }
 
     /// A person may take back one of the two.

@@ -1,7 +1,7 @@
 //! The connection on which tables are described, read and marked.
 
 use relay::{
-    Class, Failure, TableName,
+    Case, Class, Failure, TableName,
     polling::{
         Claimed, Described, FetchRequest, Fetched, More, RowId, SettleRequest, Settled, TableIndex,
         Written,
@@ -282,7 +282,7 @@ impl<C: Connect> Database<C> {
 fn undone(table: &TableName) -> Failure {
     let what = "rows that were marked as published are pending still: a rule or a trigger of the \
                 table keeps its rows from being updated or deleted, or changes them back";
-    unfit(table, what)
+    unfit(table, what).with_case(Case::MarksUndone)
 }
 
 fn known(tables: &[Entry], table: TableIndex) -> Result<&Known, Failure> {

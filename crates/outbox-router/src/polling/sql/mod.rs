@@ -78,3 +78,4 @@ pub use table::PolledTable;
 pub(crate) use table::not_described;
 pub use transaction::{begin_snapshot, switch_session};
 pub use upkeep::{LeaseTables, UpkeepFacts, leases, upkeep};
+pub(crate) use words::same_word;

@@ -4,7 +4,7 @@ use std::{future::poll_fn, pin::pin};
 
 use futures_core::Stream as _;
 use relay::{
-    Failure, PgTimestamp,
+    Case, Failure, PgTimestamp,
     polling::{Claimed, More, PendingRow, RowId},
 };
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
@@ -78,11 +78,11 @@ fn blocked(row: &SimpleQueryRow, table: &PolledTable) -> Result<Option<BlockedKe
     }
     match value(row, table.row.columns.len())? {
         Some(key) => Ok(Some(BlockedKey::new(key))),
-        None => Err(unfit(
-            &table.name,
-            "rows that were claimed are as they were: a rule or a trigger of the table keeps its rows \
-             from being updated",
-        )),
+        None => {
+            let what = "rows that were claimed are as they were: a rule or a trigger of the table \
+                        keeps its rows from being updated";
+            Err(unfit(&table.name, what).with_case(Case::ClaimsUndone))
+        }
     }
 }
 

@@ -116,10 +116,11 @@ impl SettleText {
         let is_abandoned = |row: &&FailedRow| row.outcome == RowOutcome::Abandon;
         let (abandoned, retried): (Vec<_>, Vec<_>) = request.failed.iter().partition(is_abandoned);
         if !abandoned.is_empty() && !table.marks.records_abandoned() {
-            return Err(unfit(
-                table.name(),
-                "it has no column in which an abandoned row is recorded",
-            ));
+            let what = format!(
+                "it has no column in which an abandoned row is recorded: {}",
+                table.marks.to_record_abandoned(table.name())
+            );
+            return Err(unfit(table.name(), &what));
         }
         let fence = Fence { relation: table.facts.oid, worker: table.settings.worker };
         let shards = fence.holds(request.shards, request.as_of);
@@ -408,6 +409,7 @@ mod tests {
         request.failed = vec![failed(RowOutcome::Abandon)];
         let Err(failure) = text.sql(&table, &request, Look::No) else { panic!("it has no column") };
         assert_eq!(failure.code, Code::Polling);
+        assert!(failure.message.contains("add column abandoned_at timestamptz"), "{failure}");
     }
 
     #[test]

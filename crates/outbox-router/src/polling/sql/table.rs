@@ -106,8 +106,8 @@ impl PolledTable {
         if settings.on_error.has_dead_letters() && !marks.records_abandoned() {
             let what = format!(
                 "[on_error] makes dead letters, and it has no column in which a row is recorded \
-                 as abandoned: alter table {} add column abandoned_at timestamptz",
-                quote_table(&name)
+                 as abandoned: {}",
+                marks.to_record_abandoned(&name)
             );
             return Err(unfit(&name, &what));
         }

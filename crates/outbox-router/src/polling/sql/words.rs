@@ -36,7 +36,7 @@ pub(super) fn is_suitable(column: &ColumnFacts) -> bool {
 /// The words of a column; `None` where nothing shows that it is the state of a row.
 ///
 /// # Errors
-/// A configured word is none of those that the column may have.
+/// A configured word is none of those that the column may have, or two states have the same word.
 pub(super) fn words(
     table: &TableName,
     column: &ColumnFacts,
@@ -82,19 +82,84 @@ pub(super) fn words(
         pending,
         published,
     };
-    match known.as_ref().and_then(|known| words.all().find(|word| !known.contains(word))) {
-        Some(unknown) => {
-            let what = format!("its column {} cannot have the word {unknown}", column.name);
-            Err(unfit(table, &what))
-        }
-        None => Ok(Some(words)),
+    check(table, column, known.as_deref(), &words)?;
+    Ok(Some(words))
+}
+
+/// Refuses a word that the column cannot have, and one that would mean two states.
+fn check(
+    table: &TableName,
+    column: &ColumnFacts,
+    known: Option<&[String]>,
+    words: &Words,
+) -> Result<(), Failure> {
+    let named = words.named();
+    let is_unknown = |word: &str| known.is_some_and(|known| !known.iter().any(|it| it == word));
+    if let Some((_, unknown)) = named.iter().find(|(_, word)| is_unknown(word)) {
+        let what = format!("its column {} cannot have the word {unknown}", column.name);
+        return Err(unfit(table, &what));
     }
+    let Some((key, other, word)) = same_word(&named) else { return Ok(()) };
+    let remedy = match words.pending.first() {
+        Some(pending) if (key, other) == ("abandoned", "failed") => {
+            format!("write outbox.mark.failed = \"{pending}\": {}", failed_means(word, pending))
+        }
+        Some(_) | None => "each state of a row needs a word of its own".to_owned(),
+    };
+    let what = format!("outbox.mark.{key} and outbox.mark.{other} are both \"{word}\": {remedy}");
+    Err(unfit(table, &what))
+}
+
+/// What follows if `failed` becomes the word for abandoned.
+fn failed_means(failed: &str, pending: &str) -> String {
+    format!(
+        "a row that waits for another attempt is then \"{pending}\", and \"{failed}\" means \
+         abandoned"
+    )
+}
+
+/// Two keys of `outbox.mark` with the same word, the later one first, and that word: by it a row of
+/// one state would be taken for one of the other. A row that is tried again may well be pending
+/// again.
+pub(crate) fn same_word<'w>(
+    words: &[(&'static str, &'w str)],
+) -> Option<(&'static str, &'static str, &'w str)> {
+    words.iter().enumerate().find_map(|(index, (key, word))| {
+        let may_be_one = |other: &str| *key == "failed" && other == "pending";
+        let mut earlier = words.iter().take(index);
+        let (other, _) = earlier.find(|(other, it)| it == word && !may_be_one(other))?;
+        Some((*key, *other, *word))
+    })
 }
 
 impl Words {
-    fn all(&self) -> impl Iterator<Item = &String> {
-        let optional = [&self.processing, &self.failed, &self.abandoned];
-        self.pending.iter().chain([&self.published]).chain(optional.into_iter().flatten())
+    /// With their keys in `outbox.mark`.
+    fn named(&self) -> Vec<(&'static str, &str)> {
+        let pending = self.pending.iter().map(|word| ("pending", word.as_str()));
+        let others = [
+            ("processing", self.processing.as_deref()),
+            ("published", Some(self.published.as_str())),
+            ("failed", self.failed.as_deref()),
+            ("abandoned", self.abandoned.as_deref()),
+        ];
+        let others = others.into_iter().filter_map(|(key, word)| Some((key, word?)));
+        pending.chain(others).collect()
+    }
+
+    /// The word that shows that a row was tried: a word that rows have before shows nothing.
+    pub(super) fn tried(&self) -> Option<&String> {
+        self.failed.as_ref().filter(|failed| !self.pending.contains(failed))
+    }
+
+    /// What to configure so that one of these words means abandoned, where none does.
+    pub(super) fn to_abandon(&self) -> Option<String> {
+        let (failed, pending) = (self.tried()?, self.pending.first()?);
+        self.abandoned.is_none().then(|| {
+            format!(
+                "outbox.mark.failed = \"{pending}\" with outbox.mark.abandoned = \"{failed}\": {}",
+                failed_means(failed, pending)
+            )
+        })
     }
 }
 
@@ -211,5 +276,90 @@ mod tests {
             ..by_default("'pending'")
         };
         assert!(shown(&of(&other, &config).unwrap().unwrap()).ends_with("abandoned"));
+    }
+
+    fn word(word: &str) -> Option<String> {
+        Some(word.to_owned())
+    }
+
+    #[test]
+    fn two_states_with_the_same_word_are_refused() {
+        let none = MarkConfig::default;
+        let own = "each state of a row needs a word of its own";
+        for (config, keys, remedy) in [
+            (
+                MarkConfig { abandoned: word("FAILED"), ..none() },
+                "outbox.mark.abandoned and outbox.mark.failed are both \"FAILED\": ",
+                "write outbox.mark.failed = \"PENDING\": a row that waits for another attempt is \
+                 then \"PENDING\", and \"FAILED\" means abandoned",
+            ),
+            (
+                MarkConfig { abandoned: word("PUBLISHED"), ..none() },
+                "outbox.mark.abandoned and outbox.mark.published are both \"PUBLISHED\": ",
+                own,
+            ),
+            (
+                MarkConfig { failed: word("PUBLISHED"), ..none() },
+                "outbox.mark.failed and outbox.mark.published are both \"PUBLISHED\": ",
+                own,
+            ),
+            (
+                MarkConfig { published: word("PENDING"), ..none() },
+                "outbox.mark.published and outbox.mark.pending are both \"PENDING\": ",
+                own,
+            ),
+            (
+                MarkConfig { processing: word("FAILED"), ..none() },
+                "outbox.mark.failed and outbox.mark.processing are both \"FAILED\": ",
+                own,
+            ),
+            (
+                MarkConfig { pending: vec!["NEW".into(), "PROCESSING".into()], ..none() },
+                "outbox.mark.processing and outbox.mark.pending are both \"PROCESSING\": ",
+                own,
+            ),
+            (
+                MarkConfig { failed: word("PENDING"), abandoned: word("PENDING"), ..none() },
+                "outbox.mark.abandoned and outbox.mark.pending are both \"PENDING\": ",
+                own,
+            ),
+        ] {
+            let failure = of(&by_default("'PENDING'::text"), &config).unwrap_err();
+            assert_eq!(failure.code, relay::Code::Polling);
+            let expected = format!("public.outbox cannot be polled: {keys}{remedy}");
+            assert_eq!(failure.message, expected);
+        }
+    }
+
+    /// A word that new rows have, too, does not show that a row was tried.
+    #[test]
+    fn a_row_that_failed_may_have_a_word_for_pending() {
+        let config = MarkConfig {
+            failed: word("PENDING"),
+            abandoned: word("FAILED"),
+            ..MarkConfig::default()
+        };
+        let words = of(&by_default("'PENDING'::text"), &config).unwrap().unwrap();
+        assert_eq!(shown(&words), "PENDING PROCESSING PUBLISHED PENDING FAILED");
+        assert_eq!((words.tried(), words.to_abandon()), (None, None));
+        let again = MarkConfig { pending: vec!["NEW".into(), "AGAIN".into()], ..config };
+        let again = MarkConfig { failed: word("AGAIN"), ..again };
+        assert!(of(&by_default("'NEW'::text"), &again).unwrap().unwrap().tried().is_none());
+    }
+
+    #[test]
+    fn the_word_for_failed_is_offered_where_none_means_abandoned() {
+        let check = "CHECK ((status = ANY (ARRAY['new'::text, 'sent'::text, 'failed'::text])))";
+        let checked = ColumnFacts { checks: Some(vec![check.into()]), ..by_default("'new'::text") };
+        let words = of(&checked, &MarkConfig::default()).unwrap().unwrap();
+        assert_eq!(
+            words.to_abandon().unwrap(),
+            "outbox.mark.failed = \"new\" with outbox.mark.abandoned = \"failed\": a row that \
+             waits for another attempt is then \"new\", and \"failed\" means abandoned"
+        );
+        let pending = MarkConfig { failed: word("new"), ..MarkConfig::default() };
+        assert_eq!(of(&checked, &pending).unwrap().unwrap().to_abandon(), None);
+        let words = of(&by_default("'new'::text"), &MarkConfig::default()).unwrap().unwrap();
+        assert_eq!(words.to_abandon(), None, "it has a word for abandoned");
     }
 }

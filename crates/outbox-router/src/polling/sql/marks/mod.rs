@@ -133,6 +133,16 @@ impl Marks {
         word.is_some() || self.abandons == Writable::Yes
     }
 
+    /// What to type so that an abandoned row can be recorded, where it cannot be.
+    pub(super) fn to_record_abandoned(&self, table: &TableName) -> String {
+        let column =
+            format!("alter table {} add column abandoned_at timestamptz", quote_table(table));
+        match self.written_status().and_then(|status| status.words.to_abandon()) {
+            Some(words) => format!("{column}; or, without DDL, {words}"),
+            None => column,
+        }
+    }
+
     /// The status, where it is written.
     pub(super) fn written_status(&self) -> Option<&Status> {
         self.status.as_ref().filter(|status| status.written == Writable::Yes)
@@ -210,7 +220,7 @@ pub(super) fn marks(
     let abandoned_at = finder.nullable_time(&["abandoned_at"]);
     let available_at = finder.any(&AVAILABLE, is_time);
     let written = status.as_ref().filter(|status| status.written == Writable::Yes);
-    let failed = written.and_then(|status| status.words.failed.as_ref());
+    let failed = written.and_then(|status| status.words.tried());
     // A row that nothing else shows to have been tried would not hold its key when another worker
     // has it.
     let shows_failed = attempts.is_some() || failed.is_some();

@@ -165,8 +165,49 @@ fn a_time_of_the_next_attempt_is_written_where_the_table_shows_failed_rows() {
     let available = ("available_at", Type::TIMESTAMPTZ, &[][..]);
     let marks = found(&columns(&[published.clone(), available.clone()]));
     assert_eq!((marks.available_at.is_some(), marks.next_attempt()), (true, None));
-    let counted = found(&columns(&[published, available, ("attempts", Type::INT4, &[])]));
+    let attempts = ("attempts", Type::INT4, &[][..]);
+    let counted = found(&columns(&[published, available.clone(), attempts.clone()]));
     assert!(counted.next_attempt().is_some() && counted.keeps_waits());
+    // A word that new rows have, too, does not show it.
+    let status = ("status", Type::TEXT, NOT_NULL);
+    let with_status = |list: &[_]| with_default(columns(list), "status", "'PENDING'::text");
+    let pending = MarkConfig { failed: Some("PENDING".into()), ..MarkConfig::default() };
+    let uncounted = with_status(&[status.clone(), available.clone()]);
+    assert!(found(&uncounted).next_attempt().is_some());
+    assert_eq!(of(&uncounted, &pending).unwrap().next_attempt(), None);
+    let counted = with_status(&[status, available, attempts]);
+    assert!(of(&counted, &pending).unwrap().keeps_waits());
+}
+
+/// The way without DDL is there for who may write the status alone.
+#[test]
+fn what_lets_an_abandoned_row_be_recorded_is_a_column_or_the_word_for_failed() {
+    let table = TableName { schema: "public".into(), name: "outbox".into() };
+    let column = "alter table \"public\".\"outbox\" add column abandoned_at timestamptz";
+    let time = found(&columns(&[("published_at", Type::TIMESTAMPTZ, &[])]));
+    assert_eq!(time.to_record_abandoned(&table), column);
+    let status = columns(&[("status", Type::TEXT, NOT_NULL)]);
+    let mut status = with_default(status, "status", "'PENDING'::text");
+    let check = "CHECK ((status = ANY (ARRAY['PENDING'::text, 'SENT'::text, 'FAILED'::text])))";
+    status.columns[1].checks = Some(vec![check.to_owned()]);
+    let marks = found(&status);
+    assert!(!marks.records_abandoned());
+    assert_eq!(
+        marks.to_record_abandoned(&table),
+        format!(
+            "{column}; or, without DDL, outbox.mark.failed = \"PENDING\" with \
+             outbox.mark.abandoned = \"FAILED\": a row that waits for another attempt is then \
+             \"PENDING\", and \"FAILED\" means abandoned"
+        )
+    );
+    let words = MarkConfig {
+        failed: Some("PENDING".into()),
+        abandoned: Some("FAILED".into()),
+        ..MarkConfig::default()
+    };
+    assert!(of(&status, &words).unwrap().records_abandoned());
+    let marks = of(&read_only(status, &["status"]), &how(MarkHow::Delete, None)).unwrap();
+    assert_eq!(marks.to_record_abandoned(&table), column);
 }
 
 #[test]
