@@ -231,8 +231,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   After outbox-router switch stream, outbox_router.switch says that a slot has \
                   every row since, and no worker is given keys of the table. A stream does not \
                   start while workers of its pipeline hold unexpired leases of a table that it \
-                  has, nor before a switch of it is complete; and a worker takes no table that \
-                  the slot of its configuration streams.",
+                  has, nor before a switch of it is complete, nor without a slot where the table \
+                  was polled last; and a worker takes no table that the slot of its configuration \
+                  streams.",
         remedy: "where a router streams, stop this one; else set postgres.source = \"stream\" and \
                  start the router again; or go back to polling by `outbox-router switch polling \
                  {admin}`",
@@ -298,10 +299,11 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             ),
             case_remedy(
                 Case::StillPolled,
-                "workers poll the tables that are to be streamed",
+                "workers poll the tables that are to be streamed, or have polled them last",
                 "`outbox-router switch stream {admin}` with the configuration by which they are \
                  polled: it sends the rows that are pending, and makes the slot (where the slot \
-                 streams other tables already, switch those back first); or, where nobody \
+                 streams other tables already, switch those back first); or set postgres.source = \
+                 \"polling\" again, where they are to be polled; or, where nobody \
                  is to poll them any more and no pending row matters, `outbox-router teardown \
                  --apply {admin}` with that configuration first. A router whose slot is there \
                  starts by itself when the workers have stopped; rows that they have delivered \

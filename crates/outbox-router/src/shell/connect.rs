@@ -16,7 +16,7 @@ use crate::{
     monitor::{
         self, Connect, SqlSession, catalog::Sought, connection::drive, server::ServerSettings,
     },
-    polling::sql::{kept_from_stream, switches_under_way},
+    polling::sql::{kept_from_slot, kept_from_stream, switches_under_way},
     postgres::{
         ClientEncoding, ConnInfo, Options, ReplicationConnection, ServerErrorKind, SocketOptions,
         TextQuery, WAL_SENDER_TIMEOUT, command_failure, connect_failure, connect_sql,
@@ -273,12 +273,10 @@ impl Postgres for Source {
             let sql = &mut open.connection;
             let reading = monitor::slot::read(sql, open.version, &self.slot).await?;
             if reading.slot.is_none() {
-                // A switch has not made it yet, or has dropped it: that is no gap.
-                switches_under_way(sql, &self.outboxes, &self.publication)
-                    .await?
-                    .into_iter()
-                    .next()
-                    .map_or(Ok(()), Err)?;
+                // A switch has not made it yet, has dropped it, or was never typed: that is no gap.
+                let (pipeline, publication) = (&self.pipeline.name, &self.publication);
+                let kept = kept_from_slot(sql, pipeline, &self.outboxes, publication).await?;
+                kept.into_iter().next().map_or(Ok(()), Err)?;
             }
             Ok(reading)
         };

@@ -8,6 +8,7 @@ use outbox_router::cli::Exit;
 use crate::{
     kafka::StateCluster,
     server::{CommandOutput, Server, run_command_at},
+    status::no_router,
 };
 
 const TABLE: &str = "\
@@ -263,4 +264,48 @@ async fn no_slot_is_made_for_tables_that_workers_poll() {
     );
     let beside = stream().await;
     assert_eq!(beside.exit, Exit::Done, "{beside:?}");
+}
+
+/// Somebody has set `postgres.source` to "stream" in place of `switch stream`. A slot that `setup`
+/// or `recover` makes passes over the rows that are pending.
+#[tokio::test]
+async fn a_table_that_was_polled_last_is_said_before_a_slot_that_is_missing() {
+    let (server, kafka) = (Server::start(), StateCluster::start());
+    server.sql(&format!("create role router login; create role limited login; {TABLE}"));
+    assert_eq!(setup(&server, &["--apply"]).await.exit, Exit::Done);
+    let listen = no_router();
+    let settings = ["--set", listen.as_str(), "--set", "outbox.0.table=public.outbox"];
+    let typed = async |user: &str, line: &[&str]| {
+        let line = kafka.with(&[line, &settings[..]].concat());
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        run_command_at(&server.url(user), &line, "").await
+    };
+    let expect_missing = async |user: &str, why: &str| {
+        let status = typed(user, &["status"]).await;
+        let is_of_slot = status.out.contains("P010: ") && !status.out.contains("P043");
+        assert!(is_of_slot, "{why}: {status:?}");
+    };
+    expect_missing("postgres", "nobody has polled it yet").await;
+    server.sql("insert into outbox_router.lease (relation, shard) values ('outbox'::regclass, 0)");
+    for line in [&["status"][..], &["recover", "--dry-run"], &["accept", "--yes"]] {
+        let output = typed("postgres", line).await;
+        assert_eq!(output.exit, Exit::Failure, "{output:?}");
+        let said = format!("{}{}", output.out, output.err);
+        for part in [
+            "P043: table public.outbox was polled last",
+            "outbox-router switch stream ",
+            "set postgres.source = \"polling\" again",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        for wrong in ["P010", "K022", "setup --apply", "outbox-router recover"] {
+            assert!(!said.contains(wrong), "{wrong}: {said}");
+        }
+    }
+    expect_missing("limited", "it may not read the leases").await;
+    server.sql(
+        "insert into outbox_router.switch (relation, state, \"by\") \
+         values ('outbox'::regclass, 'stream', 'ann')",
+    );
+    expect_missing("postgres", "a switch says that it is streamed").await;
 }

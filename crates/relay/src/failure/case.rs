@@ -125,7 +125,7 @@ cases! {
     SwitchLeavesTable = "switch_leaves_table" of Switched,
     /// A switch finds a slot, or a witness, that it has not made.
     SwitchOfOther = "switch_of_other" of Switched,
-    /// Tables are to be streamed that workers poll.
+    /// Tables are to be streamed that workers poll, or have polled last.
     StillPolled = "still_polled" of Switched,
     /// Tables are to be polled that a slot streams.
     StillStreamed = "still_streamed" of Switched,

@@ -276,6 +276,28 @@ async fn a_stream_does_not_start_before_the_pending_rows_are_sent() {
     assert!(result.duplicates <= super::BATCH, "{result}");
 }
 
+/// Somebody has set `postgres.source` to "stream" in place of the command.
+#[tokio::test]
+async fn a_table_that_was_polled_last_is_not_streamed_before_the_switch() {
+    let (mut fixture, configurations) = begun().await;
+    let mut streaming = RouterProcess::start(&configurations.stream.to_string()).unwrap();
+    let status = streaming.wait_status("refused", SHORT_DEADLINE, is_refused).await.unwrap();
+    assert!(status.to_string().contains("public.outbox is polled by 1 of"), "{status}");
+    stop(&mut fixture.router).await;
+    for line in ["status", "doctor"] {
+        let output = streaming.command(&[line]).await.unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("public.outbox was polled last"), "{line}: {said}");
+        assert!(said.contains("switch stream"), "{line}: {said}");
+        for wrong in ["P010", "P020", "K022"] {
+            assert!(!said.contains(wrong), "{line}: {wrong}: {said}");
+        }
+    }
+    switched(&fixture, "stream").await;
+    streaming.wait_state("streaming", DEADLINE).await.unwrap();
+    stop(&mut streaming).await;
+}
+
 /// They are pending, and would count as delivered.
 #[tokio::test]
 async fn held_events_are_not_marked_as_delivered() {

@@ -71,6 +71,7 @@ fn is_explained(failure: &Failure, facts: &PostgresFacts) -> bool {
         [Case::PermissionDenied, Case::CatalogDenied].map(Some).contains(&failure.case);
     (needs_a_view && facts.denied.iter().any(|view| view.is_needed))
         || failure.code == Code::HeldTable
+        || (failure.code == Code::Switched && facts.kept_from_slot().is_some())
 }
 
 fn pooled(sessions: &SessionFacts) -> Vec<Finding> {

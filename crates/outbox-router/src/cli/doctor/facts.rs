@@ -77,6 +77,15 @@ impl Facts {
     }
 }
 
+impl PostgresFacts {
+    /// Why there is no slot, where that is no fault: a switch has not made it yet, has dropped it,
+    /// or was never typed.
+    pub(super) fn kept_from_slot(&self) -> Option<&Failure> {
+        let is_missing = self.slots.as_ref().is_ok_and(|slots| slots.reading.slot.is_none());
+        self.kept_from_stream.as_ref().ok()?.first().filter(|_| is_missing)
+    }
+}
+
 /// What is read of the polled tables.
 pub(super) struct PolledFacts {
     /// Why the tables of leases cannot be used.

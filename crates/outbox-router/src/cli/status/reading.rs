@@ -15,7 +15,7 @@ use crate::{
         router_status::{self, Answer, Other},
     },
     config::Config,
-    polling::sql::switches_under_way,
+    polling::sql::{kept_from_slot, switches_under_way},
 };
 
 /// Everything that one reading found.
@@ -28,7 +28,8 @@ pub(super) struct StatusReading {
     pub(super) other: Option<Other>,
     /// What is open and what was accepted.
     pub(super) record: Recorded,
-    /// Switches to polling, or from it, that are not complete.
+    /// Switches to polling, or from it, that are not complete; where there is no slot, also tables
+    /// that were polled last.
     pub(super) switching: Vec<Failure>,
     /// What is held, as the table has it; of the own pipeline nothing where a router answers, which
     /// knows it, and of none where the table cannot be read.
@@ -57,13 +58,16 @@ pub(super) async fn read(config: &Config, access: Access<'_>) -> Result<StatusRe
         Err(output @ TaskError::Output(_)) => return Err(output),
     };
     let (mut held, mut switching) = (AllOpen::default(), Vec::new());
-    if sample.is_ok() {
+    if let Ok(sample) = &sample {
         let publication = config.postgres.publication.as_str();
         let has_router = router.is_some();
         // What the role may not read of one is no reason to leave out the other.
         let read = with_connection(access, "status", async |client| {
-            let outboxes = config.outboxes();
-            let under_way = switches_under_way(&mut &*client, &outboxes, publication).await;
+            let (mut sql, outboxes) = (client, config.outboxes());
+            let under_way = match sample.slot {
+                Some(_) => switches_under_way(&mut sql, &outboxes, publication).await,
+                None => kept_from_slot(&mut sql, &config.name, &outboxes, publication).await,
+            };
             switching = under_way.unwrap_or_default();
             let open = if has_router {
                 let others = OpenEvents::others(client, config).await;

@@ -279,11 +279,17 @@ impl Recorded {
         }
     }
 
-    /// The lines of the text output.
-    pub(super) fn text(&self, config: &Config, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+    /// The lines of the text output; `switching` is what `switch` has to do first.
+    pub(super) fn text(
+        &self,
+        config: &Config,
+        switching: &[Failure],
+        out: &mut (dyn io::Write + Send),
+    ) -> io::Result<()> {
         let topic = config.kafka.state_topic.as_ref().map_or("", |topic| topic.as_str());
         match self {
             Self::Off => writeln!(out, "witness   none is kept: kafka.state_topic is empty"),
+            Self::Absent if !switching.is_empty() => writeln!(out, "witness   none in {topic}"),
             Self::Absent => writeln!(
                 out,
                 "witness   none in {topic}: outbox-router setup --apply creates it, then \

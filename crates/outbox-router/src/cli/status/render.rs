@@ -87,7 +87,7 @@ pub(super) fn text(
     for other in others {
         writeln!(out, "held      {}", other.of_other())?;
     }
-    status.record.text(config, out)
+    status.record.text(config, &status.switching, out)
 }
 
 /// What is to do, and what a person should know.

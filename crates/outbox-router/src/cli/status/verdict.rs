@@ -94,9 +94,11 @@ pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
     let open = status.record.open();
     findings
         .retain(|finding| !open.iter().any(|open| finding.code.as_deref() == Some(open.code())));
-    let switching = status.switching.iter().map(Finding::of);
-    let findings = switching.chain(open.iter().map(open_finding)).chain(findings).collect();
-    Verdict { blame, unanswered, findings, notes: router::notes(router) }
+    let mut all: Vec<Finding> = status.switching.iter().map(Finding::of).collect();
+    // A router that is kept from streaming says the same.
+    findings.retain(|finding| !all.iter().any(|kept| kept.message == finding.message));
+    all.extend(open.iter().map(open_finding).chain(findings));
+    Verdict { blame, unanswered, findings: all, notes: router::notes(router) }
 }
 
 /// There is no slot. What closes that depends on whether there was one.

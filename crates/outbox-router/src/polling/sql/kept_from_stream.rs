@@ -78,6 +78,59 @@ pub(crate) async fn switches_under_way(
     Ok(under_way)
 }
 
+/// Why a slot that is missing is no gap: the same switches, and configured tables that were polled
+/// last, so that nobody has made it yet. Where this role may not read the tables of workers, it
+/// finds nothing of the latter.
+///
+/// # Errors
+/// The connection breaks.
+pub(crate) async fn kept_from_slot(
+    sql: &mut impl TextQuery,
+    pipeline: &str,
+    outboxes: &relay::Outboxes,
+    publication: &str,
+) -> Result<Vec<Failure>, Failure> {
+    let mut kept = switches_under_way(sql, outboxes, publication).await?;
+    if are_readable(sql, "outbox_router.lease", ["lease", "switch", "worker"]).await? {
+        let tables = outboxes.tables.iter().map(|outbox| outbox.name.clone());
+        let tables: Vec<TableName> = tables.collect();
+        kept.extend(polled_last(sql, pipeline, &tables).await?);
+    }
+    Ok(kept)
+}
+
+/// Tables of these that workers of this pipeline poll, or that were polled last, and that no switch
+/// has handed over. Where workers of other pipelines alone poll them, they have marks of their own.
+///
+/// # Errors
+/// There are no tables of workers, this role may not read them, or the connection breaks.
+pub(crate) async fn polled_last(
+    sql: &mut impl TextQuery,
+    pipeline: &str,
+    tables: &[TableName],
+) -> Result<Vec<Failure>, Failure> {
+    let mut found = Vec::new();
+    if tables.is_empty() {
+        return Ok(found);
+    }
+    let statement = last_holders(pipeline, &named(tables.iter()));
+    for mut row in sql.rows("outbox_router.lease", &statement).await? {
+        let table = TableName { schema: row.text()?, name: row.text()? };
+        found.push(was_polled(pipeline, &table, row.parsed()?));
+    }
+    Ok(found)
+}
+
+fn was_polled(pipeline: &str, table: &TableName, workers: u64) -> Failure {
+    let who = match workers {
+        0 => "was polled last: a slot has no row that is pending now".to_owned(),
+        count => format!(
+            "is polled by {count} of {pipeline}'s workers: with a slot its rows would be sent twice"
+        ),
+    };
+    Failure::of(Case::StillPolled, format!("table {table} {who}")).naming(Name::Table, table)
+}
+
 fn polled(pipeline: &str, table: &TableName, workers: u64) -> Failure {
     let workers = if workers == 1 { "a worker".to_owned() } else { format!("{workers} workers") };
     let what = format!(
@@ -141,6 +194,20 @@ fn leases(pipeline: &str, oids: &str) -> String {
     )
 }
 
+/// The rows of a table's shards stay when its workers have gone.
+fn last_holders(pipeline: &str, oids: &str) -> String {
+    let is_own = format!("w.name = {}", quote_literal(pipeline));
+    format!(
+        "select n.nspname, c.relname, count(*) filter (where {is_own}) \
+         from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+         left join outbox_router.worker w on w.relation = c.oid and w.seen_until > now() \
+         where c.oid in ({oids}) \
+           and exists (select from outbox_router.lease l where l.relation = c.oid) \
+           and not exists (select from outbox_router.switch h where h.relation = c.oid) \
+         group by 1, 2 having count(w.holder) = 0 or bool_or({is_own}) order by 1, 2"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,6 +224,16 @@ mod tests {
                  would be sent twice"
             );
             assert!(expected.ends_with(&polled("shop", &table(), workers).to_string()));
+        }
+    }
+
+    #[test]
+    fn a_table_whose_workers_have_gone_was_polled_last() {
+        for (workers, said) in [(0, "was polled last: "), (2, "is polled by 2 of shop's workers: ")]
+        {
+            let failure = was_polled("shop", &table(), workers);
+            assert_eq!(failure.case, Some(Case::StillPolled));
+            assert!(failure.message.starts_with(&format!("table public.outbox {said}")));
         }
     }
 }

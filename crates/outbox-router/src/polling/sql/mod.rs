@@ -60,7 +60,9 @@ pub use database::Database;
 pub use decisions::{Dropped, drop_rows, requeue};
 pub use holders::{Holder, Shares};
 pub use indexes::{IndexTrouble, IndexWork};
-pub(crate) use kept_from_stream::{kept_from_stream, switches_under_way};
+pub(crate) use kept_from_stream::{
+    kept_from_slot, kept_from_stream, polled_last, switches_under_way,
+};
 pub(crate) use kept_from_workers::kept_from_workers;
 pub use lease::LeaseTable;
 pub use listen::Listener;

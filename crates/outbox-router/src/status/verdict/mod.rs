@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use relay::{Class, Failure, State};
+use relay::{Class, Code, Failure, State};
 
 use super::{Facts, reserve::Reserve, to_do::ToDo};
 use crate::{
     codes::{Advice, Hint},
-    monitor::{Blame, watch::figures::StandbySlot},
+    monitor::{Blame, ObservedSlot, watch::figures::StandbySlot},
     wording,
 };
 
@@ -241,7 +241,12 @@ pub(crate) fn named(failure: &Failure) -> String {
 
 fn to_do(facts: &Facts<'_>, word: Word, sentence: &str, reason: Option<&Failure>) -> Vec<ToDo> {
     let mut list: Vec<ToDo> = Vec::new();
-    let defects = facts.monitor.findings.iter().filter(|finding| !finding.is_note());
+    // A slot that is kept from the tables (P043) is missing on purpose, and so is its publication.
+    let is_kept = reason.is_some_and(|failure| failure.code == Code::Switched)
+        && facts.monitor.slot == ObservedSlot::Missing;
+    let is_on_purpose = |failure: &Failure| is_kept && failure.class() == Class::Gap;
+    let defects = facts.monitor.findings.iter();
+    let defects = defects.filter(|finding| !finding.is_note() && !is_on_purpose(finding));
     list.extend(unexplained(word, sentence, facts));
     let gap = facts.gap.map(ToDo::of_gap);
     for to_do in gap.into_iter().chain(reason.into_iter().chain(defects).map(ToDo::of)) {

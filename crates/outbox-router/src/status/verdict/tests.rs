@@ -200,6 +200,23 @@ fn a_standby_says_what_would_keep_it_from_taking_over() {
     assert!(hindered.sentence.ends_with("could not take over: gone (P020)"), "{hindered:?}");
 }
 
+/// `recover` and `setup` would mend what `switch` has to do.
+#[test]
+fn a_slot_that_is_missing_on_purpose_is_not_to_be_made_by_hand() {
+    let polled = || Failure::of(Case::StillPolled, "table public.outbox was polled last");
+    let findings = [Code::SlotMissing, Code::PublicationMissing, Code::TableMissing]
+        .map(|code| Failure::new(code, "gone"));
+    let codes = |slot| {
+        let initial = MonitorReport::initial(Instant::now());
+        let monitor = MonitorReport { slot, findings: findings.to_vec(), ..initial };
+        let to_do = judged(because(State::Starting, polled()), &monitor).to_do;
+        to_do.into_iter().filter_map(|to_do| to_do.code).collect::<Vec<_>>()
+    };
+    assert_eq!(codes(ObservedSlot::Missing), ["P043", "P028"]);
+    let all = ["P043", "P010", "P020", "P028"];
+    assert_eq!(codes(ObservedSlot::Seen(near())), all, "what is missing beside a slot is a fault");
+}
+
 #[test]
 fn held_events_are_to_do_while_rows_flow() {
     let mut snapshot = empty_snapshot(State::Streaming);

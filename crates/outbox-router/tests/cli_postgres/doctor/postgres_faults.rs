@@ -30,6 +30,7 @@ pub(super) async fn each_fault_of_postgres_is_named_by_its_code_alone() {
 
     slots(&pair).await;
     publications(&pair).await;
+    polled_last(&pair).await;
     roles(&pair).await;
     running(&pair).await;
     limits(&pair).await;
@@ -135,6 +136,36 @@ async fn publications(pair: &Pair) {
     drop(all);
     let all = pair.database_with_existing("pub_all", &["outbox.0.table=public.outbox"]).await;
     all.expect("D020", &[]).await;
+}
+
+/// Somebody has set `postgres.source` to "stream" in place of `switch stream`.
+async fn polled_last(pair: &Pair) {
+    drop(pair.empty_database("polled_last"));
+    let table = ["outbox.0.table=public.outbox"];
+    let polled = pair.database_with_existing("polled_last", &table).await;
+    for statement in lease_statements(Some("router")) {
+        polled.sql(&statement.sql);
+    }
+    polled.sql("insert into outbox_router.lease (relation, shard) values ('outbox'::regclass, 0)");
+    polled.expect_nothing("the slot is there", &[]).await;
+    polled.sql("select pg_drop_replication_slot('polled_last')");
+    let found = polled.expect("P043", &[]).await;
+    assert!(found.remedy("P043").contains("outbox-router switch stream"), "{found:?}");
+    polled.sql(
+        "insert into outbox_router.switch (relation, state, \"by\") \
+         values ('outbox'::regclass, 'stream', 'ann')",
+    );
+    polled.expect("P010", &[]).await;
+    polled.sql("delete from outbox_router.switch; drop publication outbox_router");
+    // Under another name there is no witness.
+    let found = polled.expect("P043", &["--set", "name=other"]).await;
+    assert!(found.finding("P043").to_string().contains("was polled last"), "{found:?}");
+    polled.sql(
+        "insert into outbox_router.worker values ('outbox'::regclass, gen_random_uuid(), \
+           'outbox-router', now() + interval '1 hour', 1)",
+    );
+    let found = polled.expect("P043", &[]).await;
+    assert!(found.finding("P043").to_string().contains("is polled by 1 of"), "{found:?}");
 }
 
 async fn roles(pair: &Pair) {

@@ -20,7 +20,7 @@ use crate::{
     config::{Config, Environment, SourceKind},
     held,
     monitor::{self, SqlSession, catalog::Sought, connection::drive_without_limit, pins},
-    polling::sql::kept_from_stream,
+    polling::sql::{kept_from_slot, kept_from_stream},
     postgres::{
         Options, ReplicationConnection, TextQuery, connect_sql_announced, one_row, quote_literal,
         sql_failure,
@@ -166,13 +166,7 @@ impl Reader<'_> {
             Ok(publication) => monitor::moves::read(self.client, &publication.catalog).await,
             Err(failure) => Err(failure.clone()),
         };
-        let kept_from_stream = match &publication {
-            Ok(of) => {
-                let pipeline = &self.config.name;
-                kept_from_stream(&mut sql, pipeline, &of.catalog, &of.outboxes).await
-            }
-            Err(failure) => Err(failure.clone()),
-        };
+        let kept_from_stream = self.kept(&slots, &publication).await;
         let pin = pins::oldest(self.client).await;
         let denied = self.denied().await;
         let role = server.as_ref().ok().map(|server| server.role.as_str());
@@ -193,6 +187,24 @@ impl Reader<'_> {
             retention: None,
             dead_letters,
         }
+    }
+
+    /// What keeps the tables from being streamed; where there is no slot, first what keeps them
+    /// from one.
+    async fn kept(
+        &self,
+        slots: &Part<SlotFacts>,
+        publication: &Part<PublicationFacts>,
+    ) -> Part<Vec<Failure>> {
+        let (mut sql, pipeline) = (self.client, self.config.name.as_str());
+        let of = publication.as_ref().map_err(Clone::clone)?;
+        if slots.as_ref().is_ok_and(|slots| slots.reading.slot.is_none()) {
+            let kept = kept_from_slot(&mut sql, pipeline, &of.outboxes, &of.name).await?;
+            if !kept.is_empty() {
+                return Ok(kept);
+            }
+        }
+        kept_from_stream(&mut sql, pipeline, &of.catalog, &of.outboxes).await
     }
 
     async fn server(&self) -> Part<ServerFacts> {
