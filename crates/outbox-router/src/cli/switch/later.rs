@@ -1,5 +1,5 @@
-//! Pending rows that are not to be sent yet: their time has not come, or another program has claimed
-//! them. A switch to the stream waits for those that are older than the slot.
+//! Pending rows that are not to be sent yet: their time has not come, or another program has
+//! claimed them. A switch to the stream waits for those that are older than the slot.
 
 use std::time::Duration;
 

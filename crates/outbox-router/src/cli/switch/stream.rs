@@ -150,7 +150,7 @@ impl Switching<'_> {
             writeln!(
                 terminal.out,
                 "before it starts, for what [on_error] keeps: outbox-router setup --apply \
-                 --dead-letters {ADMIN}"
+                 --dead-letters {ADMIN}; and make the topic of dead_letters.topic, or set it to \"\""
             )?;
         }
         Ok(())

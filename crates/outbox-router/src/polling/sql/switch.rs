@@ -202,8 +202,8 @@ impl PolledTable {
         format!("select exists (select {} and {})", self.pending(), self.is_switched("t"))
     }
 
-    /// How many pending rows are not to be read within this time, and until when the last of them is
-    /// not.
+    /// How many pending rows are not to be read within this time, and until when the last of them
+    /// is not.
     pub fn pending_after(&self, within: Duration) -> String {
         let ready_at = self.conditions().ready_at("t");
         format!(
