@@ -22,6 +22,7 @@ use crate::{
     cli::Exit,
     config::SourceKind,
     kafka::{BrokerStatistics, KafkaSettings, StatisticsFeed},
+    postgres::Session,
     prepare::Prepared,
     shell::Endpoint,
 };
@@ -98,6 +99,7 @@ impl App {
         Endpoint {
             conninfo: self.prepared.conninfo.clone(),
             application_name: self.prepared.config.name.clone(),
+            session: self.session(),
         }
     }
 
@@ -105,6 +107,15 @@ impl App {
         Endpoint {
             conninfo: self.prepared.retention.clone(),
             application_name: format!("{} retention", self.prepared.config.name),
+            session: self.session(),
+        }
+    }
+
+    /// Whoever polls relies on no session: each transaction sets what its statements need.
+    fn session(&self) -> Session {
+        match self.prepared.config.postgres.source {
+            SourceKind::Polling => Session::Shared,
+            SourceKind::Stream => Session::Own,
         }
     }
 }

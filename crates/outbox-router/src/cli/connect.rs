@@ -11,7 +11,7 @@ use tokio_postgres::{Client, error::SqlState};
 use super::TaskError;
 use crate::{
     config::{Config, Environment, Secret},
-    postgres::{ConnInfo, Password, connect_failure, connect_sql, sql_failure},
+    postgres::{ConnInfo, Password, Session, connect_failure, connect_sql, sql_failure},
     shell::Endpoint,
 };
 
@@ -68,7 +68,7 @@ impl<'a> Access<'a> {
         command: &str,
     ) -> Result<Endpoint, Failure> {
         let application_name = format!("{} {command}", self.name);
-        Ok(Endpoint { conninfo: self.resolve(url)?, application_name })
+        Ok(Endpoint { conninfo: self.resolve(url)?, application_name, session: Session::Own })
     }
 
     /// The database that the router connects to; it is a part of the witness's key.

@@ -205,7 +205,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "rows that were marked as published are pending still",
                 "{undoing}. The rows that were marked last are in Kafka. Leave the router running: \
                  it writes their marks by itself, does not send them again, and reads nothing else \
-                 before; after a restart it would send them again",
+                 before, of its other tables neither; after a restart it would send them again",
             ),
             case_remedy(
                 Case::ClaimsUndone,

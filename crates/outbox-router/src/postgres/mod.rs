@@ -53,7 +53,7 @@ pub use options::{ClientEncoding, Options, WAL_SENDER_TIMEOUT};
 pub use quote::{quote_identifier, quote_literal, quote_table};
 pub use replication::{CreatedSlot, Failover, IdentifySystem, ReplicationConnection, Row};
 pub use require_auth::{Method, RequireAuth};
-pub use sql::{SqlConnection, connect_sql, connect_sql_announced};
+pub use sql::{Session, SqlConnection, connect_sql, connect_sql_announced, connect_sql_for};
 pub use startup::VALUE_FORMS;
 pub use stream::{Incoming, Output, ReplicationStream, STATUS_UPDATE_BYTES};
 pub(crate) use table_size::table_size_sql;

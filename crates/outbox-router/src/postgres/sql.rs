@@ -31,6 +31,17 @@ pub type SqlConnection = tokio_postgres::Connection<SqlTransport, SqlTransport>;
 /// session is ready.
 const START_UP: FrameLimits = FrameLimits { read_buffer: 8 * 1024, row_bytes: 0 };
 
+/// What a session is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Session {
+    /// Settings and locks of it count for longer than a transaction, so it has to be one of the
+    /// server. A pooler that refuses `options` is refused.
+    Own,
+    /// Nothing outlives a transaction, in which names of the system are looked up in `pg_catalog`:
+    /// it may be a pooler's.
+    Shared,
+}
+
 /// Opens an SQL session, all within `connect_timeout`.
 ///
 /// `search_path` is `pg_catalog`, so statements have to qualify the names of tables.
@@ -41,7 +52,19 @@ pub async fn connect_sql(
     info: &ConnInfo,
     application_name: &str,
 ) -> Result<(tokio_postgres::Client, SqlConnection), ConnectError> {
-    let (client, connection, _) = connect_sql_announced(info, application_name).await?;
+    connect_sql_for(Session::Own, info, application_name).await
+}
+
+/// As [`connect_sql`], for such use.
+///
+/// # Errors
+/// As [`connect_sql`].
+pub async fn connect_sql_for(
+    session: Session,
+    info: &ConnInfo,
+    application_name: &str,
+) -> Result<(tokio_postgres::Client, SqlConnection), ConnectError> {
+    let (client, connection, _) = connect(session, info, application_name).await?;
     Ok((client, connection))
 }
 
@@ -54,9 +77,20 @@ pub async fn connect_sql_announced(
     info: &ConnInfo,
     application_name: &str,
 ) -> Result<(tokio_postgres::Client, SqlConnection, Option<u32>), ConnectError> {
+    connect(Session::Own, info, application_name).await
+}
+
+async fn connect(
+    session: Session,
+    info: &ConnInfo,
+    application_name: &str,
+) -> Result<(tokio_postgres::Client, SqlConnection, Option<u32>), ConnectError> {
     let connect = async {
         match open(info, application_name, Peer::Unknown).await {
-            Err(error) if error.kind() == ConnectErrorKind::Server(ServerErrorKind::Pooler) => {
+            Err(error)
+                if session == Session::Shared
+                    && error.kind() == ConnectErrorKind::Server(ServerErrorKind::Pooler) =>
+            {
                 open(info, application_name, Peer::Pooler).await
             }
             outcome => outcome,

@@ -76,8 +76,7 @@ pub(super) enum Peer {
 ///
 /// `search_path` is `pg_catalog`, so that no function in another schema can take the place of a
 /// system function. It is set in `options` because connection poolers know that parameter and
-/// refuse `search_path`. Behind one that refuses `options`, too, system functions come first in the
-/// search path unless somebody has set another one.
+/// refuse `search_path`. Behind one that refuses `options`, too, each transaction sets it.
 pub(super) fn for_sql<'a>(
     info: &'a ConnInfo,
     application_name: &'a str,

@@ -18,9 +18,9 @@ use crate::{
     },
     polling::sql::{kept_from_slot, kept_from_stream, switches_under_way},
     postgres::{
-        ClientEncoding, ConnInfo, Options, ReplicationConnection, ServerErrorKind, SocketOptions,
-        TextQuery, WAL_SENDER_TIMEOUT, command_failure, connect_failure, connect_sql,
-        quote_identifier, quote_literal, sql_failure,
+        ClientEncoding, ConnInfo, Options, ReplicationConnection, ServerErrorKind, Session,
+        SocketOptions, TextQuery, WAL_SENDER_TIMEOUT, command_failure, connect_failure,
+        connect_sql_for, quote_identifier, quote_literal, sql_failure,
     },
 };
 
@@ -31,6 +31,8 @@ pub struct Endpoint {
     pub conninfo: ConnInfo,
     /// `application_name` of every connection.
     pub application_name: String,
+    /// What sessions are used for.
+    pub session: Session,
 }
 
 /// The server, and the names of what to read there.
@@ -96,7 +98,9 @@ impl Endpoint {
     /// The server cannot be reached, or refuses the connection.
     pub async fn sql(&self) -> Result<SqlSession, Failure> {
         let (client, connection) =
-            connect_sql(&self.conninfo, &self.application_name).await.map_err(connect_failure)?;
+            connect_sql_for(self.session, &self.conninfo, &self.application_name)
+                .await
+                .map_err(connect_failure)?;
         let driver = Box::pin(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "an SQL connection ended");

@@ -4,7 +4,7 @@ use outbox_router::codes::hint;
 use outbox_router::{
     held::Pipeline,
     monitor::server::identity,
-    postgres::ConnInfo,
+    postgres::{ConnInfo, Session},
     shell::{Endpoint, Postgres as _, Source},
 };
 use relay::{Class, Code, Failure, source::Server};
@@ -19,7 +19,7 @@ fn source_at(postgres: &Postgres) -> Source {
     let conninfo = ConnInfo::resolve(Some(&url), &|_| None).unwrap();
     let settings = settings("x");
     Source {
-        endpoint: Endpoint { conninfo, application_name: "test".to_owned() },
+        endpoint: Endpoint { conninfo, application_name: "test".to_owned(), session: Session::Own },
         pipeline: Pipeline { name: "test".to_owned(), slot: settings.slot.clone() },
         slot: settings.slot,
         publication: settings.publication,

@@ -8,7 +8,7 @@ use outbox_router::{
         Database, LeaseTable, MarkConfig, RowScope, SqlSettings, StreamNames, TableConfig,
         setup::{self, Deletes},
     },
-    postgres::{ConnInfo, connect_failure, connect_sql},
+    postgres::{ConnInfo, Session, connect_failure, connect_sql_for},
 };
 use relay::{
     ErrorPolicy, Failure, HoldKeys, OnError, OutboxTable, TableName,
@@ -269,7 +269,7 @@ impl Connector {
 
 impl Connect for Connector {
     async fn connect(&self) -> Result<SqlSession, Failure> {
-        let connected = connect_sql(&self.conninfo(), "orders").await;
+        let connected = connect_sql_for(Session::Shared, &self.conninfo(), "orders").await;
         let (client, connection) = connected.map_err(connect_failure)?;
         Ok(SqlSession { client, driver: Box::pin(async move { drop(connection.await) }) })
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outbox_router::{
     polling::sql::{Listener, setup},
+    postgres::Session,
     shell::Endpoint,
 };
 
@@ -24,6 +25,7 @@ async fn an_insert_is_heard_of_also_on_a_connection_that_is_made_again() {
     let endpoint = Endpoint {
         conninfo: fixture.connector().conninfo(),
         application_name: "listener".to_owned(),
+        session: Session::Shared,
     };
     let mut listener = Listener::new(endpoint, vec![name()]);
     for round in 0..2 {
@@ -42,6 +44,7 @@ async fn a_table_that_is_made_anew_is_heard_of() {
     let endpoint = Endpoint {
         conninfo: fixture.connector().conninfo(),
         application_name: "listener".to_owned(),
+        session: Session::Shared,
     };
     let busy = TableName { name: "busy".to_owned(), ..name() };
     fixture.run("create table busy (id int)").await;

@@ -171,8 +171,10 @@ impl Lease {
             // One has gone since the last answer.
             return Duration::ZERO;
         }
+        let renewal = self.length.renewal();
         let ends = self.tables.iter().filter_map(|table| table.next_end);
-        ends.map(|end| end + PAST_END).fold(self.length.renewal(), Duration::min)
+        // Others may have shorter leases, which they renew more often.
+        ends.map(|end| (end + PAST_END).max(renewal / 4)).fold(renewal, Duration::min)
     }
 
     /// The request failed. What is held stays so until its time is over.

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use tokio_postgres::types::PgLsn;
 
 pub use options::PostgresOptions;
-pub use pooler::PgBouncer;
+pub use pooler::{LENIENT, PgBouncer};
 pub use session::DatabaseSession;
 pub use slot::{SlotRow, create_slot};
 

@@ -14,6 +14,9 @@ use crate::ports::free_port;
 use crate::process::{Process, ProcessSpec, find_program};
 use crate::wait::until_ok;
 
+/// With it a session for SQL begins, although its settings are not what they seem.
+pub const LENIENT: (&str, &str) = ("ignore_startup_parameters", "extra_float_digits,options");
+
 const START_DEADLINE: Duration = Duration::from_secs(20);
 
 /// A PgBouncer of its own. It ends when this is dropped.

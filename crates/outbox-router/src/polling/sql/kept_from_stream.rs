@@ -79,8 +79,8 @@ pub(crate) async fn switches_under_way(
 }
 
 /// Why a slot that is missing is no gap: the same switches, and configured tables that were polled
-/// last, so that nobody has made it yet. Where this role may not read the tables of workers, it
-/// finds nothing of the latter.
+/// last, so that nobody has made it yet. A publication shows that somebody has, and that rows may
+/// be missing. Where this role may not read the tables of workers, it finds nothing of the latter.
 ///
 /// # Errors
 /// The connection breaks.
@@ -91,7 +91,11 @@ pub(crate) async fn kept_from_slot(
     publication: &str,
 ) -> Result<Vec<Failure>, Failure> {
     let mut kept = switches_under_way(sql, outboxes, publication).await?;
-    if are_readable(sql, "outbox_router.lease", ["lease", "switch", "worker"]).await? {
+    let is_streamed =
+        format!("select from pg_publication where pubname = {}", quote_literal(publication));
+    if sql.rows("pg_publication", &is_streamed).await?.is_empty()
+        && are_readable(sql, "outbox_router.lease", ["lease", "switch", "worker"]).await?
+    {
         let tables = outboxes.tables.iter().map(|outbox| outbox.name.clone());
         let tables: Vec<TableName> = tables.collect();
         kept.extend(polled_last(sql, pipeline, &tables).await?);

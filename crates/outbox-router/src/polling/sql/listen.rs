@@ -15,7 +15,7 @@ use tokio_postgres::{AsyncMessage, Client};
 
 use super::{oids::oids, setup::channel};
 use crate::{
-    postgres::{SqlConnection, connect_failure, connect_sql, sql_failure},
+    postgres::{SqlConnection, connect_failure, connect_sql_for, sql_failure},
     shell::Endpoint,
 };
 
@@ -182,9 +182,10 @@ fn connect(endpoint: Endpoint, tables: Vec<TableName>) -> Connecting {
 }
 
 async fn open(endpoint: &Endpoint, tables: &[TableName]) -> Result<Listening, Failure> {
-    let (client, connection) = connect_sql(&endpoint.conninfo, &endpoint.application_name)
-        .await
-        .map_err(connect_failure)?;
+    let (client, connection) =
+        connect_sql_for(endpoint.session, &endpoint.conninfo, &endpoint.application_name)
+            .await
+            .map_err(connect_failure)?;
     let mut connection = Box::new(connection);
     let mut channels = HashMap::new();
     let listen = async {

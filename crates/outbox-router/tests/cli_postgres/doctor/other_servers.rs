@@ -9,7 +9,9 @@ use std::time::Duration;
 use outbox_router::postgres::{ConnInfo, Options, ReplicationConnection};
 use testbed::{
     kafka::{KafkaCluster, KafkaOptions},
-    postgres::{DATABASE, PgBouncer, PostgresOptions, PostgresServer, SUPERUSER, ShutdownMode},
+    postgres::{
+        DATABASE, LENIENT, PgBouncer, PostgresOptions, PostgresServer, SUPERUSER, ShutdownMode,
+    },
     wait::eventually,
 };
 
@@ -68,7 +70,8 @@ async fn wrong_clock(shared: &Shared) {
 
 /// What does not know replication connections (PgBouncer before 1.23) is seen by ordinary sessions.
 async fn pooler(server: &PostgresServer, place: &Place<'_>) {
-    let pooler = PgBouncer::start(server.port(), "router").await.expect("a pooler");
+    let pooler =
+        PgBouncer::start_with(server.port(), "router", &[LENIENT]).await.expect("a pooler");
     let place = place.by(&format!("127.0.0.1:{}", pooler.port()), "");
     place.expect("D001", &["--only", "D001"]).await;
     let mut found = place.doctor(&[]).await.serious();

@@ -2,7 +2,7 @@
 
 use testbed::{
     kafka::{KafkaCluster, KafkaOptions},
-    postgres::{DATABASE, DatabaseSession, PgBouncer, PostgresOptions, PostgresServer},
+    postgres::{DATABASE, DatabaseSession, LENIENT, PgBouncer, PostgresOptions, PostgresServer},
 };
 
 use super::{found::Found, ledger::Ledger, pair::TOPIC, place::Place};
@@ -177,7 +177,8 @@ async fn notifications(polled: &Polled<'_>) {
     polled.fault("D052", NOTIFY, "drop trigger outbox_router_notify on outbox", &words).await;
     polled.sql(NOTIFY).await;
     polled.place.expect_nothing("a trigger is there", &[]).await;
-    let pooler = PgBouncer::start(polled.server.port(), "router").await.expect("a pooler");
+    let pooler =
+        PgBouncer::start_with(polled.server.port(), "router", &[LENIENT]).await.expect("a pooler");
     let pooled = polled.place.by(&format!("127.0.0.1:{}", pooler.port()), "");
     pooled.expect("D053", &[]).await;
 }

@@ -25,7 +25,7 @@ use crate::{
             setup::{self, Deletes},
         },
     },
-    postgres::ConnInfo,
+    postgres::{ConnInfo, Session},
     shell::{Endpoint, Running},
     tap::{self, TapShows},
 };
@@ -117,6 +117,7 @@ pub(super) fn start(url: &str, settings: PollerSettings, kafka: KafkaSettings) -
     let endpoint = Endpoint {
         conninfo: ConnInfo::resolve(Some(url), &|_: &str| None).unwrap(),
         application_name: "shop".to_owned(),
+        session: Session::Shared,
     };
     let clock = LeaseClock::start();
     let lease = settings.lease;
