@@ -32,9 +32,14 @@ async fn at_the_limits_of_events_and_bytes_the_router_waits_for_room() {
     let message = wait_full(&mut fixture).await;
     assert!(message.contains("50 events are held, which is the limit"), "{message}");
     wait_open(&session, 50).await;
-    let lost = fixture.check().await.unwrap().lost.count();
+    // Records that were produced before are on their way.
+    let few = eventually(SHORT_DEADLINE, "the events before the limit", async || {
+        let lost = fixture.check().await?.lost.count();
+        Ok((lost < 200).then_some(lost))
+    });
+    let lost = few.await.unwrap();
     println!("{message}: {lost} events are not delivered");
-    assert!(lost > 50 && lost < 200, "{lost}");
+    assert!(lost > 50, "{lost}");
 
     // A greater limit of events: the rest goes on, until the bytes are too many.
     reconfigure(&mut fixture, |config| {
