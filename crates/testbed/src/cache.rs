@@ -8,8 +8,10 @@ use anyhow::Context;
 /// The system identifier of PostgreSQL, or the cluster id of Kafka. Servers of one identity share a
 /// template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Identity {
+pub enum Identity {
+    /// That of every server for which no other one is asked.
     Usual,
+    /// A second one.
     Other,
 }
 
@@ -38,12 +40,12 @@ pub(crate) fn dir() -> anyhow::Result<PathBuf> {
     Ok(base.join("outbox-router"))
 }
 
-/// Renames `made`, a directory within the cache, to the template. If another process was first, its
+/// Renames `made`, which is within the cache, to the template. If another process was first, its
 /// template is kept: both are alike.
 pub(crate) fn keep(made: &Path, template: &Path) -> anyhow::Result<()> {
     match std::fs::rename(made, template) {
         Ok(()) => Ok(()),
-        Err(_) if template.is_dir() => Ok(()),
+        Err(_) if template.exists() => Ok(()),
         Err(error) => Err(error).with_context(|| format!("cannot keep {}", template.display())),
     }
 }

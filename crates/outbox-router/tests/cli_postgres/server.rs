@@ -13,6 +13,7 @@ use outbox_router::{
     cli::{self, Audience, Cli, Command, Exit, Terminal},
     config::Environment,
 };
+use testbed::postgres::{Identity, SETTINGS_FILE, copy_cluster};
 
 /// A running server; stopped and removed when dropped.
 pub(crate) struct Server {
@@ -89,19 +90,15 @@ impl Server {
             std::os::unix::fs::chown(directory.path(), Some(uid), Some(gid)).expect("chown");
         }
         let data = directory.path().join("data");
-        succeed(
-            program("initdb").args(["-A", "trust", "-U", "postgres", "--no-sync", "-D"]).arg(&data),
-        );
+        copy_cluster(&programs(), Identity::Usual, &data).expect("a cluster");
         let port =
             TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it").port();
-        let fixed = format!(
+        let settings = format!(
             "port = {port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\n\
              wal_level = logical\nfsync = off\nmax_prepared_transactions = 2\n\
              shared_buffers = 16MB\n{settings}\n"
         );
-        let file = data.join("postgresql.conf");
-        let given = fs::read_to_string(&file).expect("its settings");
-        fs::write(&file, given + &fixed).expect("written");
+        fs::write(data.join(SETTINGS_FILE), settings).expect("written");
         let server = Self { directory, port };
         succeed(server.control("start").arg("-l").arg(server.directory.path().join("log")));
         server

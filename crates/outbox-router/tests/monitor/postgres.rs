@@ -12,6 +12,7 @@ use std::{
 use outbox_router::monitor::{Connect, ConnectBy, SqlSession};
 use outbox_router::postgres::sql_failure;
 use tempfile::TempDir;
+use testbed::postgres::{Identity, copy_cluster};
 use tokio_postgres::{Client, NoTls};
 
 const BINARIES: &str = "/usr/lib/postgresql/15/bin";
@@ -25,18 +26,17 @@ pub(crate) struct Postgres {
 impl Postgres {
     /// Starts a server with settings of its own beside those that every test wants.
     pub(crate) async fn start(settings: &[&str]) -> Self {
+        Self::start_as(Identity::Usual, settings).await
+    }
+
+    /// The same, with a system identifier that is usual or not.
+    pub(crate) async fn start_as(identity: Identity, settings: &[&str]) -> Self {
         let directory = tempfile::Builder::new().prefix("monitor-").tempdir().unwrap();
         if let Some((uid, gid)) = unprivileged() {
             chown(directory.path(), Some(uid), Some(gid)).unwrap();
         }
         let data = directory.path().join("data");
-        let made = command("initdb")
-            .args(["--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8"])
-            .args(["--locale=C", "--pgdata"])
-            .arg(&data)
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        copy_cluster(Path::new(BINARIES), identity, &data).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let server = serve(directory.path(), port, settings);
         let postgres = Self { directory, server, port };

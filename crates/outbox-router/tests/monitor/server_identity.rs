@@ -8,6 +8,7 @@ use outbox_router::{
     shell::{Endpoint, Postgres as _, Source},
 };
 use relay::{Class, Code, Failure, source::Server};
+use testbed::postgres::Identity;
 
 use crate::{
     fixture::{set_up, settings},
@@ -44,7 +45,8 @@ fn assert_passes_over(failure: &Failure, expected: &[&str]) {
 /// that says nothing.
 #[tokio::test]
 async fn the_slot_is_not_read_from_another_server() {
-    let (streamed, other) = tokio::join!(Postgres::start(&[]), Postgres::start(&[]));
+    let other = Postgres::start_as(Identity::Other, &[]);
+    let (streamed, other) = tokio::join!(Postgres::start(&[]), other);
     set_up(&streamed.client().await, "x").await;
     let source = source_at(&streamed);
     let history = server_of(&source).await.history;

@@ -92,20 +92,10 @@ async fn words_of_two_states_are_refused_when_the_table_is_described() {
     let fixture = Fixture::new(&default_table(", status text not null default 'PENDING'")).await;
     let word = |word: &str| Some(word.to_owned());
     let none = MarkConfig::default;
+    let published = "has no word for a published row: name one in outbox.mark.published";
     for (mark, expected) in [
-        (
-            MarkConfig { abandoned: word("FAILED"), ..none() },
-            "outbox.mark.abandoned and outbox.mark.failed are both \"FAILED\": write \
-             outbox.mark.failed = \"PENDING\"",
-        ),
-        (
-            MarkConfig { abandoned: word("PUBLISHED"), ..none() },
-            "outbox.mark.abandoned and outbox.mark.published are both \"PUBLISHED\"",
-        ),
-        (
-            MarkConfig { failed: word("PUBLISHED"), ..none() },
-            "outbox.mark.failed and outbox.mark.published are both \"PUBLISHED\"",
-        ),
+        (MarkConfig { abandoned: word("PUBLISHED"), ..none() }, published),
+        (MarkConfig { failed: word("PUBLISHED"), ..none() }, published),
         (
             MarkConfig { published: word("PENDING"), ..none() },
             "outbox.mark.published and outbox.mark.pending are both \"PENDING\"",
@@ -116,6 +106,47 @@ async fn words_of_two_states_are_refused_when_the_table_is_described() {
         assert_eq!(failure.code, relay::Code::Polling);
         assert!(failure.message.contains(expected), "{failure}");
     }
+}
+
+/// Nobody learns from a word that has no effect that it has none.
+#[tokio::test]
+async fn words_are_refused_where_no_column_has_them() {
+    let mark = MarkConfig { abandoned: Some("DEAD".to_owned()), ..MarkConfig::default() };
+    for (more, expected) in [
+        (", published_at timestamptz", "status"),
+        (
+            ", published_at timestamptz, status text not null default 'open'",
+            "nothing says which words of its column status are pending",
+        ),
+    ] {
+        let fixture = Fixture::new(&default_table(more)).await;
+        let mut worker = Worker::new(fixture.connector(), polling().with_mark(mark.clone()));
+        let failure = worker.database.describe(TABLE).await.unwrap_err();
+        assert_eq!(failure.code, relay::Code::Polling);
+        assert!(failure.message.contains(expected), "{failure}");
+    }
+}
+
+/// A word for abandoned that failed rows have by default: these are pending while they wait.
+#[tokio::test]
+async fn a_default_word_gives_way_to_a_configured_one() {
+    let more = ", status text not null default 'PENDING', attempts int not null default 0, \
+        available_at timestamptz not null default now()";
+    let fixture = Fixture::new(&default_table(more)).await;
+    fixture
+        .run("insert into outbox (aggregate_id, status) values ('a', 'FAILED'), ('b', 'PENDING')")
+        .await;
+    let mark = MarkConfig { abandoned: Some("FAILED".to_owned()), ..MarkConfig::default() };
+    let mut worker = fixture.worker(polling().with_mark(mark)).await;
+    let rows = worker.fetch(10).await.rows;
+    assert_eq!(ids(&rows), ["2"]);
+    let retry = failed(&rows[0], 1, RowOutcome::Retry(Duration::from_secs(600)));
+    worker.settle(SettleRequest { failed: vec![retry], ..nothing() }).await;
+    let states = "select string_agg(status, ' ' order by id) from outbox";
+    assert_eq!(fixture.value(states).await, "FAILED PENDING");
+    let survey = worker.database.survey(TABLE).await.unwrap();
+    let exactly = RowCount::Exactly;
+    assert_eq!((survey.failed, survey.abandoned), (exactly(1), exactly(1)));
 }
 
 /// By a word that new rows have, too, no row is known to have been tried.

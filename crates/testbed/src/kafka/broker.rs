@@ -60,16 +60,23 @@ pub struct Broker {
     command: ProcessSpec,
 }
 
-/// Writes the properties of every broker of a cluster, and starts none.
-pub(super) fn plan(options: &KafkaOptions, jars: &Path, dir: &Path) -> anyhow::Result<Vec<Broker>> {
+/// Writes the properties of every broker of a cluster, and starts none. `classes` is the flag by
+/// which a JVM uses the file of [`super::classes`], or writes it.
+pub(super) fn plan(
+    options: &KafkaOptions,
+    jars: &Path,
+    classes: &str,
+    dir: &Path,
+) -> anyhow::Result<Vec<Broker>> {
     ensure!(options.advertise.len() <= options.brokers, "more addresses advertised than brokers");
     let controller = free_port()?;
+    let java = [flags(options.jvm, classes), java_arguments(jars).into()].concat();
     (0..options.brokers)
         .map(|index| {
             let id = i32::try_from(index)? + 1;
             let advertise = options.advertise.get(index).map(String::as_str);
             let dir = dir.join(id.to_string());
-            Broker::plan(id, controller, advertise, options, jars, dir)
+            Broker::plan(id, controller, advertise, options, &java, dir)
         })
         .collect()
 }
@@ -80,7 +87,7 @@ impl Broker {
         controller: u16,
         advertise: Option<&str>,
         options: &KafkaOptions,
-        jars: &Path,
+        java: &[String],
         dir: PathBuf,
     ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&dir)?;
@@ -116,8 +123,7 @@ impl Broker {
         let properties = dir.join("server.properties");
         std::fs::write(&properties, text)?;
         let command = ProcessSpec::new("java", dir.join("log"))
-            .args(flags(options.jvm).iter().copied())
-            .args(java_arguments(jars))
+            .args(java.iter().cloned())
             .args(["kafka.Kafka", &properties.to_string_lossy()]);
         Ok(Self { process: None, id, identity: options.identity, port, proxied_port, dir, command })
     }
@@ -268,11 +274,15 @@ impl Broker {
     }
 }
 
-fn flags(jvm: Jvm) -> &'static [&'static str] {
-    match jvm {
-        Jvm::Quick => &["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"],
-        Jvm::Fast => &["-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"],
-    }
+fn flags(jvm: Jvm, classes: &str) -> Vec<String> {
+    let quick =
+        ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", classes];
+    let fast = ["-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"];
+    let flags = match jvm {
+        Jvm::Quick => quick.as_slice(),
+        Jvm::Fast => fast.as_slice(),
+    };
+    flags.iter().map(|&flag| flag.to_owned()).collect()
 }
 
 pub(super) fn java_arguments(jars: &Path) -> [String; 3] {

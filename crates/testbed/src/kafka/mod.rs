@@ -13,6 +13,7 @@
 mod acls;
 mod admin;
 mod broker;
+mod classes;
 mod options;
 
 pub(crate) use admin::{client_config, led_partitions};
@@ -52,7 +53,7 @@ impl KafkaCluster {
         let jars: PathBuf =
             scripts::last_line_of("kafka.sh", &[]).await.context("Apache Kafka is missing")?;
         let dir = tempfile::Builder::new().prefix("kafka-").tempdir()?;
-        let brokers = broker::plan(&options, &jars, dir.path())?;
+        let brokers = broker::plan(&options, &jars, classes::shared(&jars).await?, dir.path())?;
         let mut kafka = Self { brokers, jars, _dir: dir };
         for broker in &mut kafka.brokers {
             broker.format(&kafka.jars).await?;

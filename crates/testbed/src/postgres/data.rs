@@ -2,18 +2,20 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::Command;
 
 use anyhow::{Context, ensure};
 use tempfile::TempDir;
-use tokio::process::Command;
+use tokio::task::spawn_blocking;
 
 use super::SUPERUSER;
 use crate::cache::{self, Identity};
-use crate::process::{Process, ProcessSpec, RunAs};
+use crate::process::RunAs;
 
-const SETTINGS_FILE: &str = "testbed.conf";
+/// Where a cluster's settings are read from, if it is there, after those of `initdb`.
+pub const SETTINGS_FILE: &str = "testbed.conf";
 
 /// Room for every scenario, and no wait for a disk.
 const DEFAULTS: &[(&str, &str)] = &[
@@ -52,12 +54,12 @@ pub(super) fn run_as() -> anyhow::Result<Option<RunAs>> {
 /// A temporary directory with a cluster in `data`.
 pub(super) async fn create(
     binaries: &Path,
-    version: u16,
     run_as: Option<RunAs>,
     hba: &[String],
     identity: Identity,
 ) -> anyhow::Result<TempDir> {
-    let template = template(binaries, version, run_as, identity).await?;
+    let binaries = binaries.to_owned();
+    let template = spawn_blocking(move || template(&binaries, run_as, identity)).await??;
     let dir = copy_of(&template, run_as).await?;
     let file = dir.path().join("data/pg_hba.conf");
     let trusting = std::fs::read_to_string(&file)?;
@@ -68,15 +70,25 @@ pub(super) async fn create(
 /// A temporary directory with a copy of a cluster in `data`.
 pub(super) async fn copy_of(cluster: &Path, run_as: Option<RunAs>) -> anyhow::Result<TempDir> {
     let dir = own_dir(None, run_as)?;
-    let data = dir.path().join("data");
+    let (cluster, data) = (cluster.to_owned(), dir.path().join("data"));
+    spawn_blocking(move || copy(&cluster, &data)).await??;
+    Ok(dir)
+}
+
+/// Copies a cluster that `initdb` of these programs has made, to a directory that does not exist
+/// yet.
+pub fn copy_cluster(binaries: &Path, identity: Identity, data: &Path) -> anyhow::Result<()> {
+    copy(&template(binaries, run_as()?, identity)?, data)
+}
+
+fn copy(cluster: &Path, data: &Path) -> anyhow::Result<()> {
     let copied = Command::new("cp")
         .args(["-a", "--reflink=auto"])
-        .args([cluster, &data])
+        .args([cluster, data])
         .status()
-        .await
         .context("cannot run cp")?;
     ensure!(copied.success(), "cannot copy {} to {}", cluster.display(), data.display());
-    Ok(dir)
+    Ok(())
 }
 
 /// Writes the settings of this run. Later lines override earlier ones.
@@ -124,33 +136,29 @@ pub(super) fn own_dir(parent: Option<&Path>, run_as: Option<RunAs>) -> anyhow::R
 }
 
 /// The template for this build of the server: modification time and inode of its binary name it.
-async fn template(
-    binaries: &Path,
-    version: u16,
-    run_as: Option<RunAs>,
-    identity: Identity,
-) -> anyhow::Result<PathBuf> {
+fn template(binaries: &Path, run_as: Option<RunAs>, identity: Identity) -> anyhow::Result<PathBuf> {
     let parent = cache::dir()?;
     std::fs::create_dir_all(&parent)
         .with_context(|| format!("cannot create {}", parent.display()))?;
     let program = std::fs::metadata(binaries.join("postgres"))?;
     let of = identity.of("data");
-    let template = parent.join(format!("{of}-{version}-{:x}-{:x}", program.mtime(), program.ino()));
+    let template = parent.join(format!("{of}-{:x}-{:x}", program.mtime(), program.ino()));
     if template.is_dir() {
         return Ok(template);
     }
     let work = own_dir(Some(&parent), run_as)?;
     let data = work.path().join("data");
-    let spec = ProcessSpec::new(binaries.join("initdb"), work.path().join("log"))
-        .args(["-D", &data.to_string_lossy(), "-U", SUPERUSER])
-        .args(["-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"])
-        .run_as(run_as);
-    let mut initdb = Process::start(&spec)?;
-    let status = initdb.wait_exit(Duration::from_secs(120)).await?;
-    ensure!(status.success(), "initdb failed: {}", initdb.output()?);
+    let mut initdb = Command::new(binaries.join("initdb"));
+    initdb.arg("-D").arg(&data).args(["-U", SUPERUSER]);
+    initdb.args(["-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]);
+    if let Some(user) = run_as {
+        initdb.uid(user.uid).gid(user.gid);
+    }
+    let made = initdb.output().context("cannot run initdb")?;
+    ensure!(made.status.success(), "initdb failed: {}", String::from_utf8_lossy(&made.stderr));
     let conf = data.join("postgresql.conf");
     let text = std::fs::read_to_string(&conf)?;
-    std::fs::write(&conf, format!("{text}\ninclude = '{SETTINGS_FILE}'\n"))?;
+    std::fs::write(&conf, format!("{text}\ninclude_if_exists = '{SETTINGS_FILE}'\n"))?;
     cache::keep(&data, &template)?;
     Ok(template)
 }

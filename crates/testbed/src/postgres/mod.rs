@@ -23,6 +23,8 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 use tokio_postgres::types::PgLsn;
 
+pub use crate::cache::Identity;
+pub use data::{SETTINGS_FILE, copy_cluster};
 pub use options::PostgresOptions;
 pub use pooler::{LENIENT, PgBouncer};
 pub use session::DatabaseSession;
@@ -75,7 +77,7 @@ impl PostgresServer {
             None => binaries::find(*version).await?,
         };
         let run_as = data::run_as()?;
-        let dir = data::create(&binaries, *version, run_as, hba, *identity).await?;
+        let dir = data::create(&binaries, run_as, hba, *identity).await?;
         let mut postgres = Self {
             server: None,
             binaries,

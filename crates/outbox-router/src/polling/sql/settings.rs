@@ -68,6 +68,21 @@ pub struct MarkConfig {
     pub abandoned: Option<String>,
 }
 
+impl MarkConfig {
+    /// The words of the status that are configured, each with its key in `outbox.mark`.
+    pub(crate) fn words(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let Self { how: _, column: _, pending, processing, published, failed, abandoned } = self;
+        let others = [
+            ("processing", processing),
+            ("published", published),
+            ("failed", failed),
+            ("abandoned", abandoned),
+        ];
+        let others = others.into_iter().filter_map(|(key, word)| Some((key, word.as_ref()?)));
+        pending.iter().map(|word| ("pending", word)).chain(others)
+    }
+}
+
 /// What kind of mark a table has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MarkHow {

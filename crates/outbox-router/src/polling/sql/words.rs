@@ -44,13 +44,12 @@ pub(super) fn words(
     usual: Option<&str>,
 ) -> Result<Option<Words>, Failure> {
     let known = vocabulary(column);
-    let found = |words: &[&str]| {
-        let known = known.as_ref()?;
-        words.iter().find_map(|word| known.iter().find(|it| it.eq_ignore_ascii_case(word))).cloned()
-    };
+    // A default gives way to what is configured for another state.
+    let is_free = |word: &String| !config.words().any(|(_, it)| it == word);
     let pending = if config.pending.is_empty() {
         let by_default = default_word(column).filter(|word| is_one(word, &PENDING));
-        let Some(word) = by_default.or_else(|| found(&PENDING)).or(usual.map(str::to_owned)) else {
+        let listed = || first_of(&PENDING, known.iter().flatten());
+        let Some(word) = by_default.or_else(listed).or(usual.map(str::to_owned)) else {
             return Ok(None);
         };
         vec![word]
@@ -60,13 +59,13 @@ pub(super) fn words(
     let style = pending.first().map(String::as_str).unwrap_or_default();
     let word = |configured: &Option<String>, words: &[&str]| match (configured, &known) {
         (Some(word), _) => Some(word.clone()),
-        (None, Some(_)) => found(words),
+        (None, Some(known)) => first_of(words, known.iter().filter(|word| is_free(word))),
         // Any word may be written: the commonest, in the manner of the pending one.
-        (None, None) => words.first().map(|word| styled(word, style)),
+        (None, None) => words.first().map(|word| styled(word, style)).filter(is_free),
     };
     let Some(published) = word(&config.published, &PUBLISHED) else {
         // The words are those of something else, unless somebody says otherwise.
-        if config.how == MarkHow::Auto && config.pending.is_empty() {
+        if config.how == MarkHow::Auto && config.words().next().is_none() {
             return Ok(None);
         }
         let what = format!(
@@ -86,6 +85,11 @@ pub(super) fn words(
     Ok(Some(words))
 }
 
+/// Of the words of a state, the commonest that a column may have.
+fn first_of<'k>(words: &[&str], known: impl Iterator<Item = &'k String> + Clone) -> Option<String> {
+    words.iter().find_map(|word| known.clone().find(|it| it.eq_ignore_ascii_case(word))).cloned()
+}
+
 /// Refuses a word that the column cannot have, and one that would mean two states.
 fn check(
     table: &TableName,
@@ -100,13 +104,10 @@ fn check(
         return Err(unfit(table, &what));
     }
     let Some((key, other, word)) = same_word(&named) else { return Ok(()) };
-    let remedy = match words.pending.first() {
-        Some(pending) if (key, other) == ("abandoned", "failed") => {
-            format!("write outbox.mark.failed = \"{pending}\": {}", failed_means(word, pending))
-        }
-        Some(_) | None => "each state of a row needs a word of its own".to_owned(),
-    };
-    let what = format!("outbox.mark.{key} and outbox.mark.{other} are both \"{word}\": {remedy}");
+    let what = format!(
+        "outbox.mark.{key} and outbox.mark.{other} are both \"{word}\": each state of a row needs \
+         a word of its own"
+    );
     Err(unfit(table, &what))
 }
 
@@ -284,51 +285,57 @@ mod tests {
 
     #[test]
     fn two_states_with_the_same_word_are_refused() {
+        let of_published =
+            |word: &str| MarkConfig { published: Some(word.to_owned()), ..MarkConfig::default() };
+        let failure = of(&by_default("'PENDING'::text"), &of_published("PENDING")).unwrap_err();
+        assert_eq!(failure.code, relay::Code::Polling);
+        assert_eq!(
+            failure.message,
+            "public.outbox cannot be polled: outbox.mark.published and outbox.mark.pending are \
+             both \"PENDING\": each state of a row needs a word of its own"
+        );
+    }
+
+    #[test]
+    fn no_state_has_by_default_a_word_that_is_configured_for_another() {
         let none = MarkConfig::default;
-        let own = "each state of a row needs a word of its own";
-        for (config, keys, remedy) in [
+        let pending = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        for (config, expected) in [
             (
                 MarkConfig { abandoned: word("FAILED"), ..none() },
-                "outbox.mark.abandoned and outbox.mark.failed are both \"FAILED\": ",
-                "write outbox.mark.failed = \"PENDING\": a row that waits for another attempt is \
-                 then \"PENDING\", and \"FAILED\" means abandoned",
+                "PENDING PROCESSING PUBLISHED  FAILED",
             ),
             (
-                MarkConfig { abandoned: word("PUBLISHED"), ..none() },
-                "outbox.mark.abandoned and outbox.mark.published are both \"PUBLISHED\": ",
-                own,
-            ),
-            (
-                MarkConfig { failed: word("PUBLISHED"), ..none() },
-                "outbox.mark.failed and outbox.mark.published are both \"PUBLISHED\": ",
-                own,
-            ),
-            (
-                MarkConfig { published: word("PENDING"), ..none() },
-                "outbox.mark.published and outbox.mark.pending are both \"PENDING\": ",
-                own,
+                MarkConfig { pending: pending(&["NEW", "PROCESSING"]), ..none() },
+                "NEW+PROCESSING  PUBLISHED FAILED ABANDONED",
             ),
             (
                 MarkConfig { processing: word("FAILED"), ..none() },
-                "outbox.mark.failed and outbox.mark.processing are both \"FAILED\": ",
-                own,
+                "PENDING FAILED PUBLISHED  ABANDONED",
             ),
             (
-                MarkConfig { pending: vec!["NEW".into(), "PROCESSING".into()], ..none() },
-                "outbox.mark.processing and outbox.mark.pending are both \"PROCESSING\": ",
-                own,
-            ),
-            (
-                MarkConfig { failed: word("PENDING"), abandoned: word("PENDING"), ..none() },
-                "outbox.mark.abandoned and outbox.mark.pending are both \"PENDING\": ",
-                own,
+                MarkConfig { failed: word("ABANDONED"), ..none() },
+                "PENDING PROCESSING PUBLISHED ABANDONED ",
             ),
         ] {
-            let failure = of(&by_default("'PENDING'::text"), &config).unwrap_err();
-            assert_eq!(failure.code, relay::Code::Polling);
-            let expected = format!("public.outbox cannot be polled: {keys}{remedy}");
-            assert_eq!(failure.message, expected);
+            let words = of(&by_default("'PENDING'::text"), &config).unwrap().unwrap();
+            assert_eq!(shown(&words), expected);
         }
+        let labels = ["NEW", "PROCESSING", "SENT", "FAILED", "RETRY"].map(str::to_owned);
+        let listed = samples::column("status", &Type::TEXT, &[]);
+        let listed = ColumnFacts { labels: Some(labels.into()), ..listed };
+        let config = MarkConfig { abandoned: word("FAILED"), ..none() };
+        let words = of(&listed, &config).unwrap().unwrap();
+        assert_eq!(shown(&words), "NEW PROCESSING SENT RETRY FAILED");
+        let config = MarkConfig { pending: pending(&["NEW", "PROCESSING"]), ..none() };
+        let words = of(&listed, &config).unwrap().unwrap();
+        assert_eq!(shown(&words), "NEW+PROCESSING  SENT FAILED ");
+        let config = MarkConfig { failed: word("NEW"), abandoned: word("FAILED"), ..none() };
+        let words = of(&listed, &config).unwrap().unwrap();
+        assert_eq!(shown(&words), "NEW PROCESSING SENT NEW FAILED", "a failed row is pending");
+        let config = MarkConfig { processing: word("SENT"), ..none() };
+        let failure = of(&listed, &config).unwrap_err();
+        assert!(failure.message.ends_with("name one in outbox.mark.published"), "{failure}");
     }
 
     /// A word that new rows have, too, does not show that a row was tried.

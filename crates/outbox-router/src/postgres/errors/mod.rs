@@ -179,7 +179,9 @@ fn classify(message: &ServerMessage) -> ServerErrorKind {
         // The slot has another output plugin, which does not know pgoutput's options; the texts
         // differ by plugin.
         "22023" if message.contains("proto_version") => ServerErrorKind::SlotUnsuitable,
+        // PgBouncer's text, and that of Amazon's RDS Proxy.
         "08P01" if message.contains("startup parameter") => ServerErrorKind::Pooler,
+        "0A000" if message.contains("command-line options") => ServerErrorKind::Pooler,
         _ => ServerErrorKind::Other,
     }
 }

@@ -118,6 +118,20 @@ fn an_unfit_slot_is_distinguished_from_a_lost_one() {
 }
 
 #[test]
+fn a_pooler_that_refuses_what_a_session_begins_with_is_recognised() {
+    for (code, message) in [
+        ("08P01", "unsupported startup parameter: replication"),
+        ("08P01", "unsupported startup parameter in options: search_path"),
+        (
+            "0A000",
+            "Feature not supported: RDS Proxy currently doesn’t support command-line options.",
+        ),
+    ] {
+        assert_eq!(kind(code, "", message, ""), ServerErrorKind::Pooler, "{message}");
+    }
+}
+
+#[test]
 fn missing_privileges_are_distinguished() {
     for message in [
         "must be superuser or replication role to start walsender",

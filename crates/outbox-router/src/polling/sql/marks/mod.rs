@@ -255,7 +255,8 @@ struct Finder<'f> {
 
 impl<'f> Finder<'f> {
     fn status(&self, preset: &str) -> Result<Option<Status>, Failure> {
-        let is_asked = self.config.how == MarkHow::Status;
+        // Words are those of a status, which has no other use for them.
+        let is_asked = self.config.how == MarkHow::Status || self.config.words().next().is_some();
         let name = match (&self.config.column, self.config.how) {
             (Some(name), MarkHow::Status) => name.as_str(),
             _ => "status",
