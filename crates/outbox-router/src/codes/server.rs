@@ -124,7 +124,10 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::Pooler,
                 "a connection pooler answers",
-                "connect to PostgreSQL itself, not to a connection pooler",
+                "connect to PostgreSQL itself, not to a connection pooler: change postgres.url, or, \
+                 for a command of a pipeline that polls through the pooler, add --set \
+                 postgres.url=postgres://ROLE@HOST:PORT/DATABASE to it, or --admin-url where it has \
+                 that",
             ),
         ],
     },
@@ -192,7 +195,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  made for other marks (D050): `{setup}` makes it; if outbox.where compares a column \
                  whose type that index leaves out, rows that are no events are read each time: make \
                  it a text, a uuid or a number, or delete such rows; where rows are large, lower \
-                 polling.batch; otherwise lengthen polling.lease. It is read again every 10 s",
+                 polling.batch; otherwise lengthen polling.lease. It is read again every 10 s, so \
+                 a lock on the table that was the cause needs nothing more once it is gone",
             ),
             case_remedy(
                 Case::IndexNameTaken,
@@ -206,6 +210,18 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "{undoing}. The rows that were marked last are in Kafka. Leave the router running: \
                  it writes their marks by itself, does not send them again, and reads nothing else \
                  before, of its other tables neither; after a restart it would send them again",
+            ),
+            case_remedy(
+                Case::MarksRefused,
+                "the table refuses the marks of rows that are published",
+                "{refusing}. The rows that were to be marked are in Kafka. Leave the router running: \
+                 it writes their marks by itself, does not send them again, and reads nothing else \
+                 before, of its other tables neither; after a restart it would send them again",
+            ),
+            case_remedy(
+                Case::ClaimsRefused,
+                "the table refuses that rows are claimed",
+                "{refusing}. None of these rows was sent; the table is read again every 10 s",
             ),
             case_remedy(
                 Case::ClaimsUndone,
@@ -376,6 +392,15 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "another session holds a lock on the table; nothing was changed by this \
                  statement, so run it again; who holds it: `select pid, pg_blocking_pids(pid), \
                  query from pg_stat_activity where wait_event_type = 'Lock'`",
+            ),
+            case_remedy(
+                Case::PolledLocked,
+                "another session has a lock on a polled table, or on rows of it",
+                "the router goes on when the lock is gone, and reads nothing before, of its other \
+                 tables neither; who has locks on the table, the oldest transaction first: `select \
+                 a.pid, a.state, a.xact_start, a.query from pg_locks l join pg_stat_activity a using \
+                 (pid) where l.relation = '{quoted_table}'::regclass order by a.xact_start`; one that \
+                 was forgotten is ended by `select pg_terminate_backend(PID)`",
             ),
             case_remedy(
                 Case::SlotWaits,

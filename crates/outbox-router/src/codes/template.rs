@@ -17,7 +17,7 @@ pub const REPLAY_ALL: &str =
     "outbox-router replay --all --admin-url postgres://ADMIN@HOST:PORT/DATABASE";
 
 /// What several remedies contain, by its placeholder.
-const SHARED: [(&str, &str); 9] = [
+const SHARED: [(&str, &str); 10] = [
     ("admin", ADMIN),
     (
         "make_room",
@@ -35,6 +35,12 @@ const SHARED: [(&str, &str); 9] = [
         "replay_rows",
         "`outbox-router replay --where SQL --admin-url postgres://ADMIN@HOST:PORT/DATABASE` \
          (docs/replay.md)",
+    ),
+    (
+        "refusing",
+        "change or drop what refuses it: `alter table {quoted_table} drop constraint NAME`, or \
+         `alter table {quoted_table} disable trigger NAME`; or let outbox.mark name words that the \
+         table permits, and restart the router",
     ),
     ("rewrite", "insert the missing rows again (docs/recover.md, \"By hand\")"),
     ("setup", "outbox-router setup --apply --admin-url postgres://ADMIN@HOST:PORT/DATABASE"),

@@ -249,6 +249,66 @@ async fn a_claim_that_a_trigger_undoes_is_a_failure() {
     assert_eq!(worker.fetch(9).await.rows.len(), 2);
 }
 
+/// Only a person can mend that, and what is in the row is in no message.
+#[tokio::test]
+async fn marks_that_a_constraint_or_a_trigger_refuses_are_a_failure_of_the_table() {
+    let fixture = Fixture::new(&default_table(MARK)).await;
+    fixture.run("insert into outbox (aggregate_id) values ('secret')").await;
+    let check = "alter table outbox add constraint unpublished check (published_at is null)";
+    let trigger = "create function refuse() returns trigger language plpgsql as \
+                   'begin raise ''%'', ''an outbox is append-only''; end'; \
+                   create trigger append_only before update on outbox \
+                   for each row execute function refuse()";
+    for (make, drop, said) in [
+        (check, "alter table outbox drop constraint unpublished", "\"unpublished\""),
+        (trigger, "drop trigger append_only on outbox", "an outbox is append-only"),
+    ] {
+        let mut worker = fixture.worker(polling()).await;
+        let published: Vec<_> = worker.fetch(9).await.rows.into_iter().map(|row| row.id).collect();
+        let request = SettleRequest { published, ..nothing() };
+        fixture.run(make).await;
+        let refused = worker.database.settle(&request).await.unwrap_err();
+        assert_eq!(refused.case, Some(Case::MarksRefused), "{refused}");
+        assert!(refused.message.contains(said) && !refused.message.contains("secret"), "{refused}");
+        fixture.run(drop).await;
+        assert_eq!(worker.database.settle(&request).await.unwrap().published, 1);
+        fixture.run("update outbox set published_at = null").await;
+    }
+}
+
+#[tokio::test]
+async fn claims_that_a_constraint_refuses_are_a_failure_of_the_table() {
+    let fixture = Fixture::new(&default_table(CLAIMED)).await;
+    fixture.run("insert into outbox (aggregate_id) values ('a')").await;
+    let mut worker = fixture.worker(polling()).await;
+    fixture.run("alter table outbox add constraint free check (locked_by is null)").await;
+    let passed_over = relay::polling::PassedOver::NOTHING;
+    let shards = relay::polling::ShardSet::ALL;
+    let request = relay::polling::FetchRequest { table: TABLE, shards, limit: 9, passed_over };
+    let refused = worker.database.fetch(&request).await.unwrap_err();
+    assert_eq!(refused.case, Some(Case::ClaimsRefused), "{refused}");
+    fixture.run("alter table outbox drop constraint free").await;
+    assert_eq!(worker.fetch(9).await.rows.len(), 1);
+}
+
+/// It passes, so the connection is kept; who has the lock is named by what to type.
+#[tokio::test]
+async fn rows_that_another_session_has_locked_are_marked_when_it_lets_them_go() {
+    let fixture = Fixture::new(&default_table(MARK)).await;
+    fixture.run("insert into outbox (aggregate_id) values ('a')").await;
+    let mut worker = fixture.worker(polling()).await;
+    let published: Vec<_> = worker.fetch(9).await.rows.into_iter().map(|row| row.id).collect();
+    let request = SettleRequest { published, ..nothing() };
+    let session = fixture.session().await;
+    session.batch_execute("begin; select from outbox for update").await.unwrap();
+    let refused = worker.database.settle(&request).await.unwrap_err();
+    assert_eq!(refused.case, Some(Case::PolledLocked), "{refused}");
+    let hint = outbox_router::codes::hint(&refused).unwrap();
+    assert!(hint.contains("where l.relation = '\"public\".\"outbox\"'::regclass"), "{hint}");
+    session.batch_execute("commit").await.unwrap();
+    assert_eq!(worker.database.settle(&request).await.unwrap().published, 1);
+}
+
 /// A number that no program should write, in one row of many.
 #[tokio::test]
 async fn attempts_of_any_number_end_no_reading() {

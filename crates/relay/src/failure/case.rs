@@ -80,6 +80,8 @@ cases! {
     VersionTooOld = "version_too_old" of ServerError,
     /// Another session holds a lock for too long.
     LockTimeout = "lock_timeout" of ServerError,
+    /// Another session has a lock on a polled table, or on rows of it.
+    PolledLocked = "polled_locked" of ServerError,
     /// Creating the slot waits for transactions that do not end.
     SlotWaits = "slot_waits" of ServerError,
     /// Commits wait for a synchronous standby.
@@ -141,6 +143,10 @@ cases! {
     IndexNameTaken = "index_name_taken" of Polling,
     /// Rows of a polled table that were marked as published are pending still.
     MarksUndone = "marks_undone" of Polling,
+    /// A polled table refuses what is to be written into its rows.
+    MarksRefused = "marks_refused" of Polling,
+    /// A polled table refuses that its rows are claimed.
+    ClaimsRefused = "claims_refused" of Polling,
     /// Rows of a polled table that were claimed are as they were.
     ClaimsUndone = "claims_undone" of Polling,
     /// Another database cluster.

@@ -14,7 +14,7 @@ use super::{
     blocked::Blocked,
     connection::{Answer, Connection, REQUEST_LIMIT, run},
     facts::Facts,
-    failure::{malformed, of_table, unfit},
+    failure::{Write, malformed, of_table, of_write, unfit},
     fetch::FetchText,
     holders::{Shares, shares},
     measure::measure,
@@ -182,7 +182,7 @@ impl<C: Connect> Database<C> {
         let write = async |client: &Client| {
             run(client, &settle.sql).await.map_err(|error| match are_marks_undone(&error) {
                 true => undone(known.table.name()),
-                false => of_table(error, known.table.name()),
+                false => of_write(error, known.table.name(), Write::Marks),
             })
         };
         let answers = self.connection.ask(REQUEST_LIMIT, write).await?;

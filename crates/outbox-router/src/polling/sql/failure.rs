@@ -7,9 +7,11 @@ use crate::postgres::{ServerMessage, quote_identifier, quote_table, sql_failure}
 
 /// The table cannot be polled, and why.
 pub(super) fn unfit(table: &TableName, what: &str) -> Failure {
-    Failure::new(Code::Polling, format!("{table} cannot be polled: {what}"))
-        .naming(Name::Table, table)
-        .naming(Name::QuotedTable, quote_table(table))
+    of_polled(Failure::new(Code::Polling, format!("{table} cannot be polled: {what}")), table)
+}
+
+fn of_polled(failure: Failure, table: &TableName) -> Failure {
+    failure.naming(Name::Table, table).naming(Name::QuotedTable, quote_table(table))
 }
 
 /// There is no such table.
@@ -70,11 +72,41 @@ pub(super) fn of_table(error: tokio_postgres::Error, table: &TableName) -> Failu
         SqlState::READ_ONLY_SQL_TRANSACTION => standby(),
         SqlState::FEATURE_NOT_SUPPORTED if said.message.contains("during recovery") => standby(),
         // It passes when the other transaction ends.
-        SqlState::LOCK_NOT_AVAILABLE
-        | SqlState::QUERY_CANCELED
-        | SqlState::T_R_DEADLOCK_DETECTED => Failure::new(Code::ServerUnreachable, what),
+        SqlState::LOCK_NOT_AVAILABLE => of_polled(Failure::of(Case::PolledLocked, what), table),
+        SqlState::QUERY_CANCELED | SqlState::T_R_DEADLOCK_DETECTED => {
+            Failure::new(Code::ServerUnreachable, what)
+        }
         _ => with_message(sql_failure(error), what),
     }
+}
+
+/// What is written into the rows of a polled table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Write {
+    /// That they are published, or failed.
+    Marks,
+    /// That this worker has them.
+    Claims,
+}
+
+/// Classes of errors that no constraint or trigger of a table raises by itself (manual, "PostgreSQL
+/// Error Codes"): of connections, of transactions, of the server's resources and state.
+const OF_SERVER: [&str; 9] = ["08", "25", "40", "53", "55", "57", "58", "F0", "XX"];
+
+/// The failure of a statement that writes into rows of a polled table.
+pub(super) fn of_write(error: tokio_postgres::Error, table: &TableName, write: Write) -> Failure {
+    let said = error.as_db_error().map(ServerMessage::from);
+    let failure = of_table(error, table);
+    let refusal = said.filter(|said| {
+        failure.code == Code::ServerError
+            && !OF_SERVER.iter().any(|class| said.code.starts_with(class))
+    });
+    let Some(said) = refusal else { return failure };
+    let (case, what) = match write {
+        Write::Marks => (Case::MarksRefused, "it refuses the marks of rows that are delivered"),
+        Write::Claims => (Case::ClaimsRefused, "it refuses that rows are claimed"),
+    };
+    unfit(table, &format!("{what}: PostgreSQL said {said}")).with_case(case)
 }
 
 /// The failure of a statement about the tables by which workers share their work.

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
 use super::{
     blocked::BlockedKey,
-    failure::{malformed, of_table, unfit},
+    failure::{Write, malformed, of_table, of_write, unfit},
     table::PolledTable,
     transaction::BEGINS,
 };
@@ -42,12 +42,15 @@ pub(super) async fn read(
     (sql, claimed): (&str, Claimed),
     wanted: Wanted,
 ) -> Result<Read, Failure> {
-    let stream = client.simple_query_raw(sql).await;
-    let mut stream = pin!(stream.map_err(|error| of_table(error, &table.name))?);
+    let failed = |error| match claimed {
+        Claimed::Yes => of_write(error, &table.name, Write::Claims),
+        Claimed::No => of_table(error, &table.name),
+    };
+    let mut stream = pin!(client.simple_query_raw(sql).await.map_err(failed)?);
     let mut answers = 0;
     let mut read = Read { rows: Vec::new(), more: More::No, blocked: Vec::new() };
     while let Some(message) = poll_fn(|context| stream.as_mut().poll_next(context)).await {
-        let message = message.map_err(|error| of_table(error, &table.name))?;
+        let message = message.map_err(failed)?;
         if let SimpleQueryMessage::CommandComplete(_) = message {
             answers += 1;
         } else if let SimpleQueryMessage::Row(row) = message

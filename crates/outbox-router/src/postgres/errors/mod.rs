@@ -89,6 +89,12 @@ impl ServerMessage {
         }
     }
 
+    /// Whether the secondary message may hold what is in a row: it goes where no content of events
+    /// may go. Classes 22, "Data Exception", and 23, "Integrity Constraint Violation".
+    fn is_about_a_row(&self) -> bool {
+        self.code.starts_with("22") || self.code.starts_with("23")
+    }
+
     fn raised_by(&self, routines: &[&str]) -> bool {
         self.routine.as_deref().is_some_and(|routine| routines.contains(&routine))
     }
@@ -102,7 +108,7 @@ impl ServerMessage {
 impl fmt::Display for ServerMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.message)?;
-        if let Some(detail) = &self.detail {
+        if let Some(detail) = self.detail.as_ref().filter(|_| !self.is_about_a_row()) {
             write!(f, " ({detail})")?;
         }
         write!(f, " [SQLSTATE {}]", self.code)

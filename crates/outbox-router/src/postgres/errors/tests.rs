@@ -131,6 +131,19 @@ fn a_pooler_that_refuses_what_a_session_begins_with_is_recognised() {
     }
 }
 
+/// Messages go where no content of events may go: into the log, to `/readyz` and to the page.
+#[test]
+fn what_is_in_a_row_is_not_shown() {
+    let shown = |code: &str| {
+        let detail = Some("Failing row contains (1, secret).".to_owned());
+        let (code, message) = (code.to_owned(), "refused".to_owned());
+        ServerMessage { code, message, detail, ..ServerMessage::default() }.to_string()
+    };
+    assert_eq!(shown("23514"), "refused [SQLSTATE 23514]");
+    assert_eq!(shown("22P02"), "refused [SQLSTATE 22P02]");
+    assert_eq!(shown("55000"), "refused (Failing row contains (1, secret).) [SQLSTATE 55000]");
+}
+
 #[test]
 fn missing_privileges_are_distinguished() {
     for message in [

@@ -97,11 +97,17 @@ fn behind(facts: &Facts<'_>) -> String {
 
 fn to_do(facts: &Facts<'_>, word: Word, sentence: &str, reason: Option<&Failure>) -> Vec<ToDo> {
     let mut list: Vec<ToDo> = unexplained(facts, word, sentence).into_iter().collect();
+    list.extend(reason.map(ToDo::of));
+    // Several tables may have one code, each with a cause of its own.
     let of_tables = facts.report.tables.iter().filter_map(|table| table.failure.as_ref());
+    for to_do in of_tables.map(ToDo::of) {
+        if !list.contains(&to_do) {
+            list.push(to_do);
+        }
+    }
     let of_leases = facts.survey.tables.iter().filter_map(|table| table.holders.as_ref().err());
-    let all = reason.into_iter().chain(of_tables).chain(facts.handed);
-    let all = all.chain(facts.survey_failure()).chain(of_leases);
-    for to_do in all.map(ToDo::of) {
+    let others = facts.handed.into_iter().chain(facts.survey_failure()).chain(of_leases);
+    for to_do in others.map(ToDo::of) {
         if !list.iter().any(|known| known.code == to_do.code) {
             list.push(to_do);
         }
