@@ -112,13 +112,51 @@ async fn a_table_that_a_slot_streams_is_named_with_what_to_type_before_it_is_pol
     let made = setup(&server, &["--apply"]).await;
     assert_eq!(made.exit, Exit::Done, "{made:?}");
     let hint = format!("outbox-router switch polling {ADMIN} marks them");
-    let next = "next: outbox-router run, when no slot streams the tables any more";
+    let next = "next: what P043 says, and only then: outbox-router run\n";
     for said in ["P043: table public.outbox is streamed by slot outbox_router", &hint, next] {
         assert!(made.out.contains(said), "{said}: {made:?}");
     }
     server.sql("select pg_drop_replication_slot('outbox_router')");
     let made = setup(&server, &["--apply"]).await;
     assert!(made.out.ends_with("next: outbox-router run\n"), "{made:?}");
+}
+
+/// A worker that is started then is given no keys. What is made is made for the way back.
+#[tokio::test]
+async fn a_table_that_a_switch_keeps_from_workers_is_named_before_run_is() {
+    let server = Server::start();
+    server.sql(&format!("create role router login; {TABLE}"));
+    let made = setup(&server, &["--apply"]).await;
+    assert!(made.out.ends_with("\nnext: outbox-router run\n"), "nothing is switched: {made:?}");
+    let both = format!("outbox-router switch stream {ADMIN} goes on");
+    let complete = "set postgres.source = \"stream\" and start the router again".to_owned();
+    let back = format!("outbox-router switch polling {ADMIN} completes it");
+    for (state, said, hint) in [
+        ("closing", "is being handed to the stream, and nobody polls it\n", &both),
+        ("sent", "is being handed to the stream: rows that are older", &both),
+        ("stream", "was handed to the stream by ann at ", &complete),
+        ("marked", "is being given back to the workers\n", &back),
+    ] {
+        server.sql(&format!(
+            "delete from outbox_router.switch; \
+             insert into outbox_router.switch (relation, state, \"by\") \
+             values ('outbox'::regclass, '{state}', 'ann')"
+        ));
+        let made = setup(&server, &["--apply"]).await;
+        assert_eq!(made.exit, Exit::Done, "{made:?}");
+        let said = format!("warning: P043: table public.outbox {said}");
+        let next = "\nnext: what P043 says, and only then: outbox-router run\n";
+        assert!(made.out.contains(&said) && made.out.contains(hint.as_str()), "{made:?}");
+        assert!(made.out.ends_with(next), "{made:?}");
+        let printed = setup(&server, &[]).await;
+        assert!(printed.out.contains(&format!("-- {said}")), "{printed:?}");
+        assert!(printed.out.contains("-- what P043 says comes before outbox-router run"));
+        server.script(&printed.out);
+    }
+    server.sql("delete from outbox_router.switch");
+    let made = setup(&server, &["--apply"]).await;
+    assert!(made.out.ends_with("\nnext: outbox-router run\n"), "given back: {made:?}");
+    assert!(!setup(&server, &[]).await.out.contains("P043"));
 }
 
 /// Its indexes keep their names.

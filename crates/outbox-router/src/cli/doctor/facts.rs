@@ -92,6 +92,8 @@ pub(super) struct PolledFacts {
     pub(super) leases: Option<Failure>,
     /// Tables that the slot of this configuration streams.
     pub(super) streamed: Vec<Failure>,
+    /// Tables that a switch has handed to the stream, or whose switch is not complete.
+    pub(super) handed: Vec<Failure>,
     pub(super) tables: Vec<PolledTableFacts>,
     /// Why rows cannot be removed; empty also where [retention] is off.
     pub(super) retention: Vec<Failure>,

@@ -57,6 +57,11 @@ pub(super) const CHECKS: &[Check] = &[
         judge: |facts| Ok(facts.polled()?.streamed.iter().map(Finding::of).collect()),
     },
     Check {
+        name: "no switch keeps workers from the tables",
+        reports: &[error(Code::Switched.as_str())],
+        judge: |facts| Ok(facts.polled()?.handed.iter().map(Finding::of).collect()),
+    },
+    Check {
         name: "an index finds the pending rows",
         reports: &[warning(Advice::PendingIndexMissing.as_str())],
         judge: |facts| each(facts, index),

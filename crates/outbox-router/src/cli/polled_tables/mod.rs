@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{TaskError, connect};
 use crate::{
     config::{Config, SourceKind},
-    polling::sql::{PolledTable, SqlSettings, kept_from_workers},
+    polling::sql::{self, PolledTable, SqlSettings, kept_from_workers},
     postgres::quote_table,
     prepare,
 };
@@ -47,8 +47,29 @@ pub(super) async fn streamed(
     mut client: &Client,
     config: &Config,
 ) -> Result<Vec<Failure>, Failure> {
-    let tables = config.polled_tables();
-    let names: Vec<TableName> = tables.into_iter().map(|table| table.outbox.name).collect();
-    let kept = kept_from_workers(&mut client, &settings(config).stream, &names).await?;
+    let stream = settings(config).stream;
+    let kept = kept_from_workers(&mut client, &stream, &names(config)).await?;
     Ok(kept.into_iter().map(|(_, failure)| failure).collect())
+}
+
+/// The tables that a switch has handed to the stream, or whose switch is not complete.
+///
+/// # Errors
+/// The connection breaks.
+pub(super) async fn handed(client: &Client, config: &Config) -> Result<Vec<Failure>, Failure> {
+    sql::handed(client, &names(config)).await
+}
+
+/// Why workers would take no row of a table: both of these.
+///
+/// # Errors
+/// The connection breaks.
+pub(super) async fn unpolled(client: &Client, config: &Config) -> Result<Vec<Failure>, Failure> {
+    let mut unpolled = handed(client, config).await?;
+    unpolled.extend(streamed(client, config).await?);
+    Ok(unpolled)
+}
+
+fn names(config: &Config) -> Vec<TableName> {
+    config.polled_tables().into_iter().map(|table| table.outbox.name).collect()
 }

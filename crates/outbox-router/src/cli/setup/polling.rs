@@ -5,10 +5,10 @@
 //! Tables, role and rights are made in one transaction. The indexes follow, since they are built
 //! while the tables are written to, which is not possible in a transaction.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use postgres_protocol::password::scram_sha_256;
-use relay::OutboxTable;
+use relay::{Failure, OutboxTable};
 use tokio_postgres::Client;
 
 use super::{
@@ -42,7 +42,7 @@ pub(super) async fn apply(
     let out = &mut *terminal.out;
     let configured = config.polled_tables();
     let role = dead_letters::role(args, access);
-    let (tables, streamed) = with_connection(access, "setup", async |client| {
+    let (tables, unpolled) = with_connection(access, "setup", async |client| {
         client.batch_execute(sql::TIMEOUTS).await?;
         let objects = Objects { args, config, access, tables: &configured, role: role.as_deref() };
         let make = async |made: &mut Vec<u8>| Box::pin(objects.make(client, made)).await;
@@ -51,7 +51,7 @@ pub(super) async fn apply(
         for table in &tables.readable {
             Box::pin(make_indexes(client, table, access, out)).await?;
         }
-        Ok((tables, polled_tables::streamed(client, config).await?))
+        Ok((tables, polled_tables::unpolled(client, config).await?))
     })
     .await?;
     if args.dead_letters == DeadLetterTables::Make {
@@ -62,15 +62,20 @@ pub(super) async fn apply(
         writeln!(terminal.out, "next: the same command again, when every table can be polled")?;
         return Ok(Exit::Failure);
     }
-    for failure in &streamed {
-        writeln!(terminal.out, "warning: {failure}")?;
+    say_next(&unpolled, terminal.out)?;
+    Ok(Exit::Done)
+}
+
+/// What was made is made for workers that may poll the tables later, so that nothing is refused.
+fn say_next(unpolled: &[Failure], out: &mut dyn io::Write) -> io::Result<()> {
+    for failure in unpolled {
+        writeln!(out, "warning: {failure}")?;
         if let Some(hint) = codes::hint(failure) {
-            writeln!(terminal.out, "  hint: {hint}")?;
+            writeln!(out, "  hint: {hint}")?;
         }
     }
-    let next = if streamed.is_empty() { "" } else { ", when no slot streams the tables any more" };
-    writeln!(terminal.out, "next: outbox-router run{next}")?;
-    Ok(Exit::Done)
+    let first = if unpolled.is_empty() { "" } else { "what P043 says, and only then: " };
+    writeln!(out, "next: {first}outbox-router run")
 }
 
 /// What is made in one transaction.

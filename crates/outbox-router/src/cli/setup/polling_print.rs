@@ -15,10 +15,10 @@ use crate::{
     cli::{
         DeadLetterTables, MissingTable, SetupArgs, TaskError,
         connect::{Access, with_connection},
-        polled_tables::settings,
+        polled_tables::{settings, unpolled},
         sql,
     },
-    codes::ADMIN,
+    codes::{ADMIN, hint},
     config::Config,
     held::schema::Statement,
     polling::sql::{IndexWork, PolledTable},
@@ -32,6 +32,8 @@ struct Known {
     /// Whether the router's role exists.
     role: Option<RolePresence>,
     tables: Vec<(TableName, Result<PolledTable, Failure>)>,
+    /// Why workers would take no row of a table.
+    unpolled: Vec<Failure>,
 }
 
 /// Prints every statement with its reason.
@@ -70,6 +72,7 @@ pub(super) async fn print(
                     Err(failure) => print_unknown(name, failure, out)?,
                 }
             }
+            print_unpolled(&known.unpolled, out)?;
         }
         Err(failure) => {
             for table in &tables {
@@ -91,6 +94,7 @@ async fn read(config: &Config, access: Access<'_>, role: Option<&str>) -> Result
             Some(role) => Some(role::presence(client, role).await?),
             None => None,
         };
+        let unpolled = unpolled(client, config).await?;
         let mut tables = Vec::new();
         for table in config.polled_tables() {
             let read = PolledTable::read(client, &table, &settings(config)).await;
@@ -100,7 +104,7 @@ async fn read(config: &Config, access: Access<'_>, role: Option<&str>) -> Result
             }
             tables.push((table.outbox.name, read));
         }
-        Ok(Known { role, tables })
+        Ok(Known { role, tables, unpolled })
     });
     match Box::pin(asked).await {
         Ok(known) => Ok(known),
@@ -154,12 +158,29 @@ fn print_indexes(table: &PolledTable, out: Out<'_>) -> io::Result<()> {
 }
 
 fn print_unknown(table: &TableName, failure: &Failure, out: Out<'_>) -> io::Result<()> {
-    // A second line would be no comment.
-    let why = format!("{failure:#}").replace(['\n', '\r'], " ");
+    let why = on_one_line(&format!("{failure:#}"));
     writeln!(out, "-- the indexes of {table} depend on its columns, which could not be read:")?;
     writeln!(out, "--   {why}")?;
     writeln!(out, "-- after the statements above, and when that is mended, this prints them:")?;
     writeln!(out, "--   outbox-router setup {ADMIN}")?;
     writeln!(out, "-- and this makes them:")?;
     writeln!(out, "--   outbox-router setup --apply {ADMIN}\n")
+}
+
+fn print_unpolled(unpolled: &[Failure], out: Out<'_>) -> io::Result<()> {
+    for failure in unpolled {
+        writeln!(out, "-- warning: {}", on_one_line(&failure.to_string()))?;
+        if let Some(hint) = hint(failure) {
+            writeln!(out, "--   hint: {}", on_one_line(&hint))?;
+        }
+    }
+    if !unpolled.is_empty() {
+        writeln!(out, "-- what P043 says comes before outbox-router run\n")?;
+    }
+    Ok(())
+}
+
+/// A second line would be no comment.
+fn on_one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
 }

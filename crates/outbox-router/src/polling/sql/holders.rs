@@ -1,20 +1,24 @@
 //! Which workers hold shards of a table, and whether it is handed to the stream; for people: this
 //! decides nothing.
 
-use relay::{Case, Failure, TableName};
-use tokio_postgres::Client;
+use relay::{Case, Failure, Name, TableName};
+use tokio_postgres::{Client, SimpleQueryRow};
 use uuid::Uuid;
 
 use super::{
     connection::run,
     failure::of_lease,
+    kept_from_stream::named,
     kept_from_workers::kept_from_workers,
     literals::literal,
     settings::StreamNames,
     switch::{self, Closed},
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
-use crate::postgres::{quote_table, sql_failure};
+use crate::{
+    held::are_readable,
+    postgres::{quote_table, sql_failure},
+};
 
 /// A worker that holds shards of a table.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +64,7 @@ pub(super) async fn shares(
     };
     let holders = rows.map(holder).collect::<Result<Vec<_>, Failure>>()?;
     let state = answers.get(BEGINS + 1).and_then(|answer| answer.rows.first());
-    let handed = match state.map(|row| switch::closed(row, table, Uuid::nil())) {
+    let handed = match state.map(|row| unpolled(row, table)) {
         // A worker that has the table goes on.
         None if holders.iter().any(Holder::is_live) => None,
         None => {
@@ -68,13 +72,43 @@ pub(super) async fn shares(
             let kept = kept_from_workers(&mut client, stream, tables).await?;
             kept.into_iter().map(|(_, failure)| failure).next()
         }
-        Some(Err(failure)) => Some(failure),
-        Some(Ok(Closed::ByThisWorker | Closed::ByAnother)) => {
-            let what = format!("table {table} is being handed to the stream, and nobody polls it");
-            Some(Failure::of(Case::Switching, what))
-        }
+        Some(failure) => Some(failure),
     };
     Ok(Shares { holders, handed })
+}
+
+/// Why nobody may poll tables of which a switch says something. Where the tables of the router are
+/// missing, or this role may not read them, nothing is found.
+///
+/// # Errors
+/// The connection breaks.
+pub(crate) async fn handed(
+    mut client: &Client,
+    tables: &[TableName],
+) -> Result<Vec<Failure>, Failure> {
+    if tables.is_empty() || !are_readable(&mut client, "outbox_router.switch", ["switch"]).await? {
+        return Ok(Vec::new());
+    }
+    // Not `to_regclass`: it fails where this role may not use the schema of one of the tables.
+    let relation = |table| format!("({})", named(std::iter::once(table)));
+    let states = tables.iter().map(|table| switch::state_sql(relation(table)));
+    let states: Vec<String> = states.collect();
+    let sql = format!("{}{}{COMMIT}", begin(Access::ReadOnly, Ways::Any), states.join("; "));
+    let answers = run(client, &sql).await.map_err(sql_failure)?;
+    let rows = answers.iter().skip(BEGINS).map(|answer| answer.rows.first());
+    let of_tables = tables.iter().zip(rows);
+    Ok(of_tables.filter_map(|(table, row)| Some(unpolled(row?, table))).collect())
+}
+
+/// What the row of a table that is switched says to a person.
+fn unpolled(row: &SimpleQueryRow, table: &TableName) -> Failure {
+    match switch::closed(row, table, Uuid::nil()) {
+        Err(failure) => failure,
+        Ok(Closed::ByThisWorker | Closed::ByAnother) => {
+            let what = format!("table {table} is being handed to the stream, and nobody polls it");
+            Failure::of(Case::Switching, what).naming(Name::Table, table)
+        }
+    }
 }
 
 fn statement(table: &TableName) -> String {

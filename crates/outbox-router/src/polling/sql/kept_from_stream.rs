@@ -146,7 +146,7 @@ fn polled(pipeline: &str, table: &TableName, workers: u64) -> Failure {
 
 /// The OIDs of the tables of these names. `to_regclass` would be refused to a role that may not use
 /// their schemas, and a stream needs no right on its tables.
-fn named<'t>(tables: impl Iterator<Item = &'t TableName>) -> String {
+pub(super) fn named<'t>(tables: impl Iterator<Item = &'t TableName>) -> String {
     format!(
         "select p.oid from pg_class p join pg_namespace m on m.oid = p.relnamespace \
          where (m.nspname::text, p.relname::text) in ({})",

@@ -67,6 +67,7 @@ pub(super) async fn each_fault_of_a_polled_table_is_named_by_its_code_alone() {
     let not_run = found.part("not_run").as_u64().expect("a number");
     assert!(not_run > 20, "what is about a slot is not run: {found:?}");
     tables(&polled).await;
+    switches(&polled).await;
     order(&polled).await;
     zones(&polled).await;
     rows(&polled).await;
@@ -100,6 +101,27 @@ async fn tables(polled: &Polled<'_>) {
         from unnest(array['orders', 'orders', 'bills']) name";
     let found = polled.fault("D054", workers, "delete from outbox_router.worker", &[]).await;
     assert!(found.finding("D054").to_string().contains("bills and orders"), "{found:?}");
+}
+
+/// Nobody may poll the table: a switch is complete, or was interrupted.
+async fn switches(polled: &Polled<'_>) {
+    let complete = "set postgres.source = \"stream\" and start the router again";
+    let both = "outbox-router switch stream --admin-url";
+    for (state, said, remedy) in [
+        ("closing", "public.outbox is being handed to the stream, and nobody polls it", both),
+        ("sent", "public.outbox is being handed to the stream: rows that are older", both),
+        ("stream", "public.outbox was handed to the stream by ann at ", complete),
+        ("marked", "public.outbox is being given back to the workers", "completes it"),
+    ] {
+        let plant = format!(
+            "insert into outbox_router.switch (relation, state, \"by\") \
+             values ('outbox'::regclass, '{state}', 'ann')"
+        );
+        let found = polled.fault("P043", &plant, "delete from outbox_router.switch", &[]).await;
+        assert!(found.finding("P043").to_string().contains(said), "{found:?}");
+        assert!(found.remedy("P043").contains(remedy), "{found:?}");
+        assert!(found.remedy("P043").contains("outbox-router switch polling"), "{found:?}");
+    }
 }
 
 /// The order of a table without a number, and of one whose order leaves its number out. What the

@@ -35,18 +35,22 @@ pub(super) async fn facts(
     let read = async {
         let leases = leases(&client).await?;
         let usable = if leases.is_none() { LeaseTables::Usable } else { LeaseTables::Unusable };
+        // First, since a table that cannot be read may leave its transaction open.
+        let streamed = polled_tables::streamed(&client, config).await?;
+        let handed = polled_tables::handed(&client, config).await?;
         let mut tables = Vec::new();
         for table in config.polled_tables() {
             tables.push(table_facts(&client, config, &table, usable).await);
         }
-        Ok((leases, tables, polled_tables::streamed(&client, config).await?))
+        Ok((leases, tables, streamed, handed))
     };
     let read = drive_without_limit(&mut driver, Box::pin(read), "the SQL connection to PostgreSQL");
-    let (leases, tables, streamed) = Box::pin(read).await?;
+    let (leases, tables, streamed, handed) = Box::pin(read).await?;
     let ids = ids_of_sql(&endpoint).await;
     Ok(PolledFacts {
         leases,
         streamed,
+        handed,
         tables,
         retention: Box::pin(retention(config, access, environment)).await,
         notify: if config.polling.notify { Notify::Heard } else { Notify::Unheard },
