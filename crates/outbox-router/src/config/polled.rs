@@ -232,6 +232,9 @@ fn mark_contradiction(mark: &MarkConfig) -> Option<(&'static str, String, &'stat
         return Some((key, message, "set mark.how = \"status\", or leave it out"));
     }
     let (key, other, word) = same_word(&words)?;
+    if key == other {
+        return Some((key, format!("{key} has the word \"{word}\" twice"), "name it once"));
+    }
     let message = format!("{key} is \"{word}\", and so is mark.{other}");
     let hint = if (key, other) == ("abandoned", "failed") {
         "set mark.failed to the word of pending rows, as in mark.failed = \"PENDING\": a row that \

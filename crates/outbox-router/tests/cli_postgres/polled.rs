@@ -430,8 +430,38 @@ async fn a_row_that_is_abandoned_by_a_time_is_requeued_and_dropped() {
     let rows = "select string_agg(concat_ws(' ', n, published_at is not null, attempts), ', ' \
                 order by n) from outbox";
     assert_eq!(polled.server.sql(rows), "1 f 0, 2 t 5, 3 f 0");
+}
+
+/// The time of the next attempt is in the memory of a worker, and the command is none.
+#[tokio::test]
+async fn a_row_that_waits_is_listed_by_its_attempts_where_its_table_has_no_time_for_it() {
+    let polled = Polled::new(TIMES, "");
+    polled.server.sql(
+        "insert into outbox (n, attempts, published_at) \
+         values (1, 4, null), (2, 0, null), (3, 4, now())",
+    );
+    let first = polled.server.sql("select id from outbox where n = 1");
+    let list = polled.type_line("dead-letters list --waiting", "").await;
+    assert_eq!((list.exit, list.err.as_str()), (Exit::Done, ""), "{list:?}");
+    let lines: Vec<&str> = list.out.lines().collect();
+    let row: Vec<&str> = lines[1].split_whitespace().collect();
+    let expected = ["public.outbox", &first, "a", "4", "1", "until", "an", "unknown", "time", "-"];
+    assert_eq!(row, expected, "{list:?}");
+    let count = "1 row waiting for another attempt, 1 row of their keys behind them";
+    assert_eq!(lines[2..], ["", count], "{list:?}");
+    let document = json(&polled.type_line("dead-letters list --waiting --json", "").await);
+    assert_eq!(document["rows"][0]["available_at"], Value::Null, "{document:#}");
+    assert_eq!(document["without"], Value::Array(Vec::new()), "{document:#}");
+    let requeue = polled.type_line(&format!("dead-letters requeue --id {first} --yes"), "").await;
+    assert!(requeue.err.contains("waits for another attempt, which comes by"), "{requeue:?}");
+    polled.server.sql("update outbox set attempts = 0");
     let none = polled.type_line("dead-letters list --waiting", "").await;
-    assert!(none.out.contains("public.outbox cannot record such a row"), "{none:?}");
+    assert_eq!(none.out, "no row is waiting for another attempt\n", "{none:?}");
+    polled.server.sql("alter table outbox drop column attempts");
+    let unknown = polled.type_line("dead-letters list --waiting", "").await;
+    let why = "public.outbox does not record such rows, so this list cannot know of them: \
+               outbox-router status counts those of the running worker; ";
+    assert!(unknown.out.starts_with(why), "{unknown:?}");
 }
 
 #[tokio::test]

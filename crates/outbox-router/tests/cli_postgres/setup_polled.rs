@@ -69,6 +69,9 @@ async fn where_the_indexes_cannot_be_known_it_is_printed_what_to_type() {
                --   P028: table public.outbox does not exist\n";
     assert!(missing.out.contains(why), "{missing:?}");
     assert!(missing.out.contains(&format!("--   outbox-router setup {ADMIN}\n")), "{missing:?}");
+    let apply =
+        format!("-- to run it: outbox-router setup --apply --create-table {ADMIN}    to undo");
+    assert!(missing.out.contains(&apply), "{missing:?}");
     server.script(&missing.out);
     let printed = setup(&server, &[]).await;
     server.script(&printed.out);

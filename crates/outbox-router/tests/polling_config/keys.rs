@@ -170,6 +170,7 @@ fn marks_and_orders_that_contradict_themselves_are_refused() {
             "mark.pending = \"A\"\nmark.published = \"A\"",
             "outbox[0].mark.published is \"A\", and so is mark.pending",
         ),
+        ("mark.pending = [\"A\", \"B\", \"A\"]", "outbox[0].mark.pending has the word \"A\" twice"),
         (
             "mark.failed = \"A\"\nmark.abandoned = \"A\"",
             "outbox[0].mark.abandoned is \"A\", and so is mark.failed",
@@ -227,6 +228,20 @@ C008: outbox[0].mark.abandoned is "FAILED", and so is mark.failed
   hint: set mark.failed to the word of pending rows, as in mark.failed = "PENDING": a row that waits for another attempt is then pending"#,
     );
     file(&format!("{POLLING}mark.failed = \"PENDING\"\nmark.abandoned = \"FAILED\"\n"));
+}
+
+/// It is one state, so no other one needs a word.
+#[test]
+fn a_word_that_pending_rows_have_twice_is_named_once() {
+    refused(
+        &format!("{POLLING}mark.pending = [\"PENDING\", \"PENDING\"]\n"),
+        r#"
+C008: outbox[0].mark.pending has the word "PENDING" twice
+ --> file:6:17
+6 | mark.pending = ["PENDING", "PENDING"]
+  |                 ^^^^^^^^^
+  hint: name it once"#,
+    );
 }
 
 #[test]

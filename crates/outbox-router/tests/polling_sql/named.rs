@@ -60,5 +60,7 @@ async fn a_table_without_a_primary_key_has_its_ids() {
     let id = "00000000-0000-0000-0000-000000000002";
     assert_eq!(found(&fixture, Some("id"), id).await.as_deref(), Ok("2"));
     let why = found(&fixture, Some("id"), "7").await.unwrap_err();
-    assert_eq!(why, "column id of public.outbox is uuid, and that is none");
+    let expected = "column id of public.outbox is uuid, and that is none: type one as \
+                    outbox-router tap or outbox-router dead-letters list shows it";
+    assert_eq!(why, expected);
 }

@@ -40,7 +40,8 @@ impl Sought {
             Err(error) if error.code().is_some_and(is_data_exception) => {
                 let table = &described.table;
                 return Ok(Err(format!(
-                    "column {column} of {table} is {sql_type}, and that is none"
+                    "column {column} of {table} is {sql_type}, and that is none: type one as \
+                     outbox-router tap shows it"
                 )));
             }
             Err(error) => return Err(connect::failure(error).into()),

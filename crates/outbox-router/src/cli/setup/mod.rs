@@ -31,6 +31,7 @@ mod slot;
 mod table;
 mod time_index;
 mod transaction;
+mod typed;
 
 use std::io;
 

@@ -10,6 +10,7 @@ use super::{
     dead_letters, partitions,
     polling::{abandoned_rows, shared},
     role::{self, RolePresence},
+    typed::to_apply,
 };
 use crate::{
     cli::{
@@ -80,10 +81,7 @@ pub(super) async fn print(
             }
         }
     }
-    writeln!(
-        out,
-        "-- to run it: outbox-router setup --apply    to undo it: outbox-router teardown"
-    )?;
+    writeln!(out, "-- to run it: {}    to undo it: outbox-router teardown", to_apply(args))?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The SQL of `setup`, for reading and for `psql`. Printed without connecting anywhere, so what
 //! depends on the server is a comment.
 
-use super::{dead_letters, letter_topic, partitions};
+use super::{dead_letters, letter_topic, partitions, typed::to_apply};
 use crate::postgres::quote_identifier;
 use std::io;
 
@@ -65,9 +65,6 @@ pub(super) fn print(
         writeln!(out, "-- {command}\n")?;
     }
     letter_topic::print(config, out)?;
-    writeln!(
-        out,
-        "-- to run it: outbox-router setup --apply    to undo it: outbox-router teardown"
-    )?;
+    writeln!(out, "-- to run it: {}    to undo it: outbox-router teardown", to_apply(args))?;
     Ok(())
 }

@@ -27,7 +27,7 @@ pub(super) fn and(conditions: &[String]) -> String {
 }
 
 /// One of them.
-fn or(conditions: &[String]) -> String {
+pub(super) fn or(conditions: &[String]) -> String {
     format!("({})", conditions.join(" or "))
 }
 
@@ -227,6 +227,16 @@ impl Conditions<'_> {
         Some(format!("({open} and {available} > now() and {})", or(&tried)))
     }
 
+    /// The row was tried, and is open, in a table that has no time of its next attempt to say that
+    /// it waits. Somebody may be at it at this moment, and another program may have left its
+    /// attempts: so this is shown to people, and no row of its key waits for it. `None`: the table
+    /// has the time, or does not count.
+    pub(super) fn is_tried(&self, alias: &str) -> Option<String> {
+        let attempts = self.marks.attempts.as_ref().filter(|_| !self.marks.keeps_waits())?;
+        let open = and(&self.open(alias));
+        Some(format!("({open} and {} > 0)", column(alias, &attempts.column)))
+    }
+
     /// Somebody has claimed the row, and not too long ago: not this worker, where that can be told.
     fn is_claimed_by_another(&self, alias: &str) -> Option<String> {
         let free = self.free(alias)?;
@@ -407,6 +417,19 @@ mod tests {
         assert!(retried.ends_with(" and (t.\"attempts\" > 0))"), "{retried}");
         let marks = Marks { attempts: None, ..marks };
         assert_eq!(of(&marks).is_retried("t"), None);
+    }
+
+    /// Where the next attempt is in the memory of a worker alone, the attempts are all there is.
+    #[test]
+    fn a_row_was_tried_by_its_attempts_where_no_time_of_the_next_one_is_kept() {
+        let marks = Marks { available_at: None, postpones: Writable::No, ..full() };
+        let tried = "(t.\"status\" in ('PENDING', 'PROCESSING') and t.\"attempts\" > 0)";
+        assert_eq!(of(&marks).is_tried("t").as_deref(), Some(tried));
+        assert_eq!(of(&marks).is_retried("t"), None);
+        let read_only = Marks { postpones: Writable::No, ..full() };
+        assert!(of(&read_only).is_tried("t").is_some(), "others fill the time");
+        assert_eq!(of(&full()).is_tried("t"), None);
+        assert_eq!(of(&Marks { attempts: None, ..marks }).is_tried("t"), None);
     }
 
     /// A person may take back one of the two.

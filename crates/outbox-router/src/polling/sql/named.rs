@@ -22,6 +22,9 @@ use crate::postgres::{is_data_exception, quote_identifier, quote_table, sql_fail
 /// that are no keys that somebody types.
 const DIVISIONS_MAX: usize = 64;
 
+/// What to type instead.
+const AS_SHOWN: &str = "type one as outbox-router tap or outbox-router dead-letters list shows it";
+
 /// That a row `t` is named by one of these texts.
 pub(super) fn is_one_of(table: &PolledTable, names: &[String]) -> String {
     let names = list(names.iter().map(String::as_str));
@@ -137,16 +140,19 @@ impl RowNames {
         let (table, key) = (&self.table, key.join(", "));
         match (&self.id, key.is_empty()) {
             (Some(id), true) => {
-                format!("column {} of {table} is {}, and that is none", id.name, id.sql_type)
+                format!(
+                    "column {} of {table} is {}, and that is none: {AS_SHOWN}",
+                    id.name, id.sql_type
+                )
             }
             (Some(id), false) => format!(
                 "column {} of {table} is {}, and that is none, nor a value of the primary key \
-                 ({key}), which is written with a comma between its columns",
+                 ({key}), which is written with a comma between its columns: {AS_SHOWN}",
                 id.name, id.sql_type
             ),
             (None, false) => format!(
                 "the primary key of {table} is ({key}), and that is no value of it, which is \
-                 written with a comma between its columns"
+                 written with a comma between its columns: {AS_SHOWN}"
             ),
             (None, true) => format!("{table} has no column of an id, and no primary key"),
         }
@@ -270,10 +276,13 @@ mod tests {
         let both = names(id(), key()).none();
         let expected = "column id of public.outbox is uuid, and that is none, nor a value of the \
                         primary key (n bigint, tag text), which is written with a comma between \
-                        its columns";
+                        its columns: type one as outbox-router tap or outbox-router dead-letters \
+                        list shows it";
         assert_eq!(both, expected);
         let alone = names(id(), Vec::new()).none();
-        assert_eq!(alone, "column id of public.outbox is uuid, and that is none");
+        let expected = "column id of public.outbox is uuid, and that is none: type one as \
+                        outbox-router tap or outbox-router dead-letters list shows it";
+        assert_eq!(alone, expected);
         assert!(names(None, key()).none().starts_with("the primary key of public.outbox is (n "));
     }
 }

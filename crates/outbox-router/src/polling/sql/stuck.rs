@@ -4,7 +4,7 @@ use relay::{Code, Failure, HoldKeys, polling::RowId};
 use tokio_postgres::{Client, SimpleQueryRow};
 
 use super::{
-    conditions::and,
+    conditions::{and, or},
     connection::run,
     failure::{malformed, of_table},
     key::never_null,
@@ -21,7 +21,8 @@ use crate::postgres::{quote_identifier, sql_failure};
 pub enum Stuck {
     /// They are abandoned: a person has to decide.
     Abandoned,
-    /// They wait for another attempt.
+    /// They wait for another attempt. Where a table has no time of it, they were tried and are
+    /// pending.
     Waiting,
 }
 
@@ -55,7 +56,7 @@ pub struct StuckRow {
     pub error: Option<String>,
     /// When it was abandoned; `None` where the table does not keep it.
     pub abandoned_at: Option<String>,
-    /// When it is tried again; `None` where the table does not keep it.
+    /// When it is tried again; `None` where the table does not keep it, or it has passed.
     pub available_at: Option<String>,
     /// When it was written; `None` where the table does not keep it.
     pub written_at: Option<String>,
@@ -81,8 +82,8 @@ pub async fn stuck(
     which: Stuck,
     filter: &StuckFilter,
 ) -> Result<Option<Vec<StuckRow>>, Failure> {
-    let Some(condition) = condition(table, which, "t") else { return Ok(None) };
-    let sql = statement(table, &condition, filter);
+    let Some(condition) = listed(table, which, "t") else { return Ok(None) };
+    let sql = statement(table, which, &condition, filter);
     let answers = run(client, &sql).await.map_err(|error| of_table(error, table.name()))?;
     let rows = answers.get(BEGINS).into_iter().flat_map(|answer| &answer.rows);
     rows.map(|row| read(table, row)).collect::<Result<_, _>>().map(Some)
@@ -99,7 +100,20 @@ pub(super) fn condition(table: &PolledTable, which: Stuck, alias: &str) -> Optio
     Some(format!("{may_hold} and {}", is?))
 }
 
-fn statement(table: &PolledTable, condition: &str, filter: &StuckFilter) -> String {
+/// That a row is shown to people as one that is so: also one that nothing but its attempts shows to
+/// wait.
+fn listed(table: &PolledTable, which: Stuck, alias: &str) -> Option<String> {
+    let tried = match which {
+        Stuck::Abandoned => None,
+        Stuck::Waiting => table.conditions().is_tried(alias),
+    };
+    match (condition(table, which, alias), tried) {
+        (Some(is), Some(tried)) => Some(or(&[format!("({is})"), tried])),
+        (is, tried) => is.or(tried),
+    }
+}
+
+fn statement(table: &PolledTable, which: Stuck, condition: &str, filter: &StuckFilter) -> String {
     let marks = &table.marks;
     let text = |column: Option<&String>| {
         column.map_or_else(|| "null".to_owned(), |name| format!("t.{}", quote_identifier(name)))
@@ -131,23 +145,39 @@ fn statement(table: &PolledTable, condition: &str, filter: &StuckFilter) -> Stri
         text(marks.attempts.as_ref().map(|attempts| &attempts.column)),
         text(marks.last_error.as_ref().map(|error| &error.column)),
         time(marks.abandoned_at.as_ref()),
-        time(marks.available_at.as_ref()),
+        available(table, which),
         and(&conditions),
         table.and_filter("t"),
-        behind(table),
+        behind(table, which),
         (0..table.identity.len()).map(|place| format!("l.k{place}")).collect::<Vec<_>>().join(", "),
         quoted = table.quoted(),
     )
 }
 
-/// How many rows of each key in `l` wait.
-fn behind(table: &PolledTable) -> String {
+/// From when on a row may be read. That of a row that waits is to come: another one, which its
+/// writer has set, says nothing about the next attempt.
+fn available(table: &PolledTable, which: Stuck) -> String {
+    let Some(name) = &table.marks.available_at else { return "null".to_owned() };
+    let time = format!("t.{}::timestamptz", quote_identifier(name));
+    match which {
+        Stuck::Abandoned => utc(&time),
+        Stuck::Waiting => format!("case when {time} > now() then {} end", utc(&time)),
+    }
+}
+
+/// How many rows of each key in `l` wait, beside those that are in it for themselves.
+fn behind(table: &PolledTable, which: Stuck) -> String {
     if table.settings.hold_keys == HoldKeys::No {
         return "select null::text as g, 0 as n where false".to_owned();
     }
     let conditions = table.conditions();
     let mut all = conditions.open("t");
-    all.extend(conditions.is_retried("t").map(|retried| format!("{retried} is not true")));
+    let tried = match which {
+        Stuck::Abandoned => None,
+        Stuck::Waiting => conditions.is_tried("t"),
+    };
+    let others = conditions.is_retried("t").into_iter().chain(tried);
+    all.extend(others.map(|other| format!("{other} is not true")));
     let key = table.key.never_null("t");
     all.push(format!("{key} in (select l.g from l)"));
     let (quoted, filter) = (table.quoted(), table.and_filter("t"));
@@ -243,4 +273,45 @@ pub async fn columns_of(
         Ok(((*name).clone(), value.map(str::to_owned)))
     };
     columns.iter().enumerate().map(value).collect::<Result<_, _>>().map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_postgres::types::Type;
+
+    use super::{
+        super::{facts::samples::column, table::samples},
+        *,
+    };
+
+    fn of(more: &[(&str, Type)], which: Stuck) -> Option<String> {
+        let more = more.iter().map(|(name, of)| column(name, of, &[]));
+        let table = samples::table(samples::time().into_iter().chain(more).collect());
+        let condition = listed(&table, which, "t")?;
+        Some(statement(&table, which, &condition, &StuckFilter::default()))
+    }
+
+    #[test]
+    fn a_row_that_waits_is_listed_by_its_attempts_where_the_table_has_no_time_of_the_next() {
+        let attempts = ("attempts", Type::INT4);
+        let tried = "(t.\"published_at\" is null and t.\"attempts\" > 0)";
+        let sql = of(std::slice::from_ref(&attempts), Stuck::Waiting).unwrap();
+        assert!(sql.contains(&format!("from \"public\".\"outbox\" t where {tried} order by")));
+        assert!(
+            sql.contains(&format!("and {tried} is not true")),
+            "it is not behind itself: {sql}"
+        );
+        assert_eq!(of(&[], Stuck::Waiting), None, "nothing says that a row was tried");
+        assert_eq!(of(std::slice::from_ref(&attempts), Stuck::Abandoned), None);
+        let both = of(&[attempts, ("available_at", Type::TIMESTAMPTZ)], Stuck::Waiting).unwrap();
+        assert!(!both.contains(tried), "a row whose time has come does not wait: {both}");
+    }
+
+    /// An index has this condition, and rows of other keys would wait by it.
+    #[test]
+    fn a_row_that_was_tried_holds_no_key_by_its_attempts_alone() {
+        let mut more = samples::time();
+        more.push(column("attempts", &Type::INT4, &[]));
+        assert_eq!(condition(&samples::table(more), Stuck::Waiting, "h"), None);
+    }
 }

@@ -28,6 +28,9 @@ const PUBLISHED: [&str; 7] =
 const FAILED: [&str; 3] = ["failed", "retry", "retrying"];
 const ABANDONED: [&str; 4] = ["abandoned", "dead", "dead_letter", "discarded"];
 
+/// More words that a column may have are not shown.
+const SHOWN_MAX: usize = 12;
+
 /// Whether words can be told from a column of this type.
 pub(super) fn is_suitable(column: &ColumnFacts) -> bool {
     column.labels.is_some() || column.is_of(&[Type::TEXT, Type::VARCHAR, Type::BPCHAR])
@@ -81,7 +84,7 @@ pub(super) fn words(
         pending,
         published,
     };
-    check(table, column, known.as_deref(), &words)?;
+    check(table, column, config, known.as_deref(), &words)?;
     Ok(Some(words))
 }
 
@@ -94,6 +97,7 @@ fn first_of<'k>(words: &[&str], known: impl Iterator<Item = &'k String> + Clone)
 fn check(
     table: &TableName,
     column: &ColumnFacts,
+    config: &MarkConfig,
     known: Option<&[String]>,
     words: &Words,
 ) -> Result<(), Failure> {
@@ -104,11 +108,58 @@ fn check(
         return Err(unfit(table, &what));
     }
     let Some((key, other, word)) = same_word(&named) else { return Ok(()) };
-    let what = format!(
-        "outbox.mark.{key} and outbox.mark.{other} are both \"{word}\": each state of a row needs \
-         a word of its own"
-    );
+    let what = if key == other {
+        format!("outbox.mark.{key} has the word \"{word}\" twice: name it once")
+    } else if other == "pending" && config.pending.is_empty() {
+        taken_for_pending(column, key, word)
+    } else {
+        format!(
+            "outbox.mark.{key} and outbox.mark.{other} are both \"{word}\": each state of a row \
+             needs a word of its own"
+        )
+    };
     Err(unfit(table, &what))
+}
+
+/// That a word is configured for another state, and pending rows have it without a configuration.
+fn taken_for_pending(column: &ColumnFacts, key: &str, word: &str) -> String {
+    let name = &column.name;
+    let why = if default_word(column).as_deref() == Some(word) {
+        format!(
+            "the default of the column {name}: a row is written with it, and is pending with it"
+        )
+    } else {
+        format!("the word of pending rows in the column {name}")
+    };
+    format!(
+        "outbox.mark.{key} is \"{word}\", which is {why}; name another word in \
+         outbox.mark.{key}, or the words of pending rows in outbox.mark.pending"
+    )
+}
+
+/// Why a column was not taken for a status, and which keys make it one.
+pub(super) fn untold(column: &ColumnFacts) -> String {
+    let (name, listed) = (&column.name, listed(column));
+    let shown: Vec<&str> = listed.iter().map(String::as_str).take(SHOWN_MAX).collect();
+    let more = if listed.len() > SHOWN_MAX { ", ..." } else { "" };
+    let shown = format!("{}{more}", shown.join(", "));
+    if listed.iter().any(|word| is_one(word, &PENDING)) {
+        return format!(
+            "of the words that its column {name} may have ({shown}) none is known to mean \
+             published: name it in outbox.mark.published"
+        );
+    }
+    let words = if !listed.is_empty() {
+        format!("the words that its column {name} may have ({shown})")
+    } else if let Some(default) = default_word(column) {
+        format!("the words of its column {name}, by default \"{default}\",")
+    } else {
+        format!("the words of its column {name}")
+    };
+    format!(
+        "of {words} none is known to mean pending: name them in outbox.mark.pending and \
+         outbox.mark.published"
+    )
 }
 
 /// What follows if `failed` becomes the word for abandoned.
@@ -173,6 +224,17 @@ fn vocabulary(column: &ColumnFacts) -> Option<Vec<String>> {
     let mut lists = checks.map(|check| literals(check));
     // A condition such as `status <> ''` lists nothing.
     lists.find(|words| words.iter().any(|word| is_one(word, &PENDING)))
+}
+
+/// The same for people, also where none of the words is known.
+fn listed(column: &ColumnFacts) -> Vec<String> {
+    let of_check = |check: &String| {
+        let words = literals(check);
+        // One word alone is what a column may not be.
+        (words.len() > 1 && words.iter().all(|word| !word.is_empty())).then_some(words)
+    };
+    let any_check = || column.checks.iter().flatten().find_map(of_check);
+    vocabulary(column).or_else(any_check).unwrap_or_default()
 }
 
 fn is_one(word: &str, words: &[&str]) -> bool {
@@ -287,13 +349,69 @@ mod tests {
     fn two_states_with_the_same_word_are_refused() {
         let of_published =
             |word: &str| MarkConfig { published: Some(word.to_owned()), ..MarkConfig::default() };
-        let failure = of(&by_default("'PENDING'::text"), &of_published("PENDING")).unwrap_err();
+        let pending = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        let config = MarkConfig { pending: pending(&["PENDING"]), ..of_published("PENDING") };
+        let failure = of(&by_default("'PENDING'::text"), &config).unwrap_err();
         assert_eq!(failure.code, relay::Code::Polling);
         assert_eq!(
             failure.message,
             "public.outbox cannot be polled: outbox.mark.published and outbox.mark.pending are \
              both \"PENDING\": each state of a row needs a word of its own"
         );
+        let twice = MarkConfig { pending: pending(&["NEW", "NEW"]), ..MarkConfig::default() };
+        let failure = of(&by_default("'NEW'::text"), &twice).unwrap_err();
+        let expected = "outbox.mark.pending has the word \"NEW\" twice: name it once";
+        assert!(failure.message.ends_with(expected), "{failure}");
+    }
+
+    /// Nobody finds a key in the file that is not there.
+    #[test]
+    fn a_word_that_pending_rows_have_by_default_is_said_to_be_the_default() {
+        let published = MarkConfig { published: word("PENDING"), ..MarkConfig::default() };
+        let failure = of(&by_default("'PENDING'::text"), &published).unwrap_err();
+        assert_eq!(
+            failure.message,
+            "public.outbox cannot be polled: outbox.mark.published is \"PENDING\", which is the \
+             default of the column status: a row is written with it, and is pending with it; name \
+             another word in outbox.mark.published, or the words of pending rows in \
+             outbox.mark.pending"
+        );
+        let labels = ["NEW", "SENT"].map(str::to_owned);
+        let listed = samples::column("status", &Type::TEXT, &[]);
+        let listed = ColumnFacts { labels: Some(labels.into()), ..listed };
+        let published = MarkConfig { published: word("NEW"), ..MarkConfig::default() };
+        let failure = of(&listed, &published).unwrap_err();
+        let why = "is \"NEW\", which is the word of pending rows in the column status; name";
+        assert!(failure.message.contains(why), "{failure}");
+    }
+
+    #[test]
+    fn a_column_that_is_no_status_is_told_with_the_words_that_it_may_have() {
+        let checked = |check: &str| {
+            let column = samples::column("status", &Type::TEXT, &[]);
+            ColumnFacts { checks: Some(vec![check.to_owned()]), ..column }
+        };
+        let archived = "CHECK ((status = ANY (ARRAY['PENDING'::text, 'ARCHIVED'::text])))";
+        assert_eq!(
+            untold(&checked(archived)),
+            "of the words that its column status may have (PENDING, ARCHIVED) none is known to \
+             mean published: name it in outbox.mark.published"
+        );
+        let open = "of the words that its column status may have (OPEN, CLOSED) none is known to \
+                    mean pending: name them in outbox.mark.pending and outbox.mark.published";
+        let closed = "CHECK ((status = ANY (ARRAY['OPEN'::text, 'CLOSED'::text])))";
+        assert_eq!(untold(&checked(closed)), open);
+        let labels = |labels: Vec<String>| ColumnFacts {
+            labels: Some(labels),
+            ..samples::column("status", &Type::TEXT, &[])
+        };
+        assert_eq!(untold(&labels(vec!["OPEN".into(), "CLOSED".into()])), open);
+        let many = untold(&labels((0..40).map(|number| format!("S{number}")).collect()));
+        assert!(many.contains("(S0, S1, ") && many.contains(", S11, ...)"), "{many}");
+        let none = "of the words of its column status none is known to mean pending: ";
+        assert!(untold(&checked("CHECK ((status <> ''::text))")).starts_with(none));
+        let default = "of the words of its column status, by default \"open\", none is known";
+        assert!(untold(&by_default("'open'::text")).starts_with(default));
     }
 
     #[test]

@@ -80,9 +80,14 @@ fn text(
         Stuck::Waiting => "waiting for another attempt",
     };
     if rows.found.is_empty() {
-        if tables.failed.is_empty() {
+        // Of a table that does not record it nothing is known.
+        let unknown = match which {
+            Stuck::Abandoned => 0,
+            Stuck::Waiting => rows.without.len(),
+        };
+        if tables.failed.is_empty() && unknown == 0 {
             writeln!(out, "no row is {is}")?;
-        } else if tables.is_any_read() {
+        } else if tables.readable.len() > unknown {
             writeln!(out, "no row of the other tables is {is}")?;
         }
     } else {
@@ -119,11 +124,19 @@ fn text(
         }
     }
     for table in &rows.without {
-        let column = match which {
-            Stuck::Abandoned => "abandoned_at timestamptz, or a status with a word for it",
-            Stuck::Waiting => "available_at timestamptz and attempts integer",
-        };
-        writeln!(out, "{table} cannot record such a row: it has no column {column}")?;
+        match which {
+            Stuck::Abandoned => writeln!(
+                out,
+                "{table} cannot record such a row: it has no column abandoned_at timestamptz, or a \
+                 status with a word for it"
+            )?,
+            Stuck::Waiting => writeln!(
+                out,
+                "{table} does not record such rows, so this list cannot know of them: \
+                 outbox-router status counts those of the running worker; columns attempts integer \
+                 and available_at timestamptz would record them"
+            )?,
+        }
     }
     Ok(())
 }

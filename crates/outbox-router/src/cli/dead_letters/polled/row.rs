@@ -79,6 +79,7 @@ impl Found {
         match (which, abandoned_at, available_at, written_at) {
             (Stuck::Abandoned, Some(at), ..) => at.clone(),
             (Stuck::Waiting, _, Some(at), _) => format!("until {at}"),
+            (Stuck::Waiting, _, None, _) => "until an unknown time".to_owned(),
             (.., Some(at)) => format!("written {at}"),
             (.., None) => "-".to_owned(),
         }

@@ -159,6 +159,12 @@ impl Marks {
     }
 }
 
+/// The name of a status column.
+const STATUS: &str = "status";
+
+/// The preset whose status is another library's own.
+const SPRING_MODULITH: &str = "spring_modulith";
+
 const TIMES: [&str; 7] = [
     "published_at",
     "delivered_at",
@@ -213,7 +219,7 @@ pub(super) fn marks(
         (MarkHow::Auto | MarkHow::Flag, _, Some(_), _) => Decides::Flag,
         (MarkHow::Auto | MarkHow::Timestamp, _, _, Some(_)) => Decides::Time,
         (MarkHow::Auto | MarkHow::Timestamp | MarkHow::Flag | MarkHow::Status, ..) => {
-            return Err(finder.none());
+            return Err(finder.none(preset));
         }
     };
     let attempts = finder.first(&ATTEMPTS, is_number).map(attempts);
@@ -259,10 +265,10 @@ impl<'f> Finder<'f> {
         let is_asked = self.config.how == MarkHow::Status || self.config.words().next().is_some();
         let name = match (&self.config.column, self.config.how) {
             (Some(name), MarkHow::Status) => name.as_str(),
-            _ => "status",
+            _ => STATUS,
         };
         // Its completion_date decides; its status is another library's own.
-        if preset == "spring_modulith" && !is_asked {
+        if preset == SPRING_MODULITH && !is_asked {
             return Ok(None);
         }
         let usual = matches!(preset, "ordering_key" | "stream").then_some("pending");
@@ -382,11 +388,16 @@ impl<'f> Finder<'f> {
         unfit(self.table, &format!("outbox.mark needs a column {name} that is {what}"))
     }
 
-    fn none(&self) -> Failure {
+    fn none(&self, preset: &str) -> Failure {
         let quoted = quote_table(self.table);
+        // Words make a status of it, where a status is looked for.
+        let is_looked_for = self.config.how == MarkHow::Auto && preset != SPRING_MODULITH;
+        let status = self.facts.column(STATUS).filter(|it| is_looked_for && words::is_suitable(it));
+        let untold = status.map_or_else(String::new, |it| format!("{}; or ", words::untold(it)));
         let what = format!(
-            "no column says that a row is published: alter table {quoted} add column published_at \
-             timestamptz, or name the column in outbox.mark, or outbox.mark.how = \"delete\""
+            "no column says that a row is published: {untold}alter table {quoted} add column \
+             published_at timestamptz, or name the column in outbox.mark, or \
+             outbox.mark.how = \"delete\""
         );
         unfit(self.table, &what)
     }

@@ -86,6 +86,41 @@ fn a_status_decides_before_all() {
     assert_eq!(of(&other, &named).unwrap().decides, Decides::Status);
 }
 
+/// There is a status; what is missing is its word.
+#[test]
+fn a_status_without_a_known_word_is_named_with_the_keys_that_make_it_one() {
+    let with_labels = |labels: &[&str]| {
+        let mut facts = columns(&[("status", Type::TEXT, NOT_NULL)]);
+        facts.columns[1].labels = Some(labels.iter().map(|&label| label.to_owned()).collect());
+        facts
+    };
+    let facts = with_labels(&["OPEN", "CLOSED"]);
+    let failure = of(&facts, &MarkConfig::default()).unwrap_err();
+    assert_eq!(
+        failure.message,
+        "public.outbox cannot be polled: no column says that a row is published: of the words that \
+         its column status may have (OPEN, CLOSED) none is known to mean pending: name them in \
+         outbox.mark.pending and outbox.mark.published; or alter table \"public\".\"outbox\" add \
+         column published_at timestamptz, or name the column in outbox.mark, or \
+         outbox.mark.how = \"delete\""
+    );
+    let (pending, published) = (vec!["OPEN".to_owned()], Some("CLOSED".to_owned()));
+    let named = MarkConfig { pending, published: published.clone(), ..MarkConfig::default() };
+    assert_eq!(of(&facts, &named).unwrap().decides, Decides::Status, "what was typed helps");
+    let facts = with_labels(&["PENDING", "CLOSED"]);
+    let failure = of(&facts, &MarkConfig::default()).unwrap_err();
+    assert!(failure.message.contains("name it in outbox.mark.published; or alter"), "{failure}");
+    let named = MarkConfig { published, ..MarkConfig::default() };
+    assert_eq!(of(&facts, &named).unwrap().decides, Decides::Status, "what was typed helps");
+    // Where no status is looked for, and where it is another library's, none is named.
+    let timestamp = of(&facts, &how(MarkHow::Timestamp, None)).unwrap_err();
+    let table = TableName { schema: "public".into(), name: "outbox".into() };
+    let spring = marks(&table, &facts, &MarkConfig::default(), "spring_modulith").unwrap_err();
+    for failure in [timestamp, spring] {
+        assert!(!failure.message.contains("status"), "{failure}");
+    }
+}
+
 #[test]
 fn a_lock_is_a_claim_and_a_worker_is_named_where_it_fits() {
     let by = |of: Type, modifier: i32| {
