@@ -46,7 +46,7 @@ pub(super) fn words(
     config: &MarkConfig,
     usual: Option<&str>,
 ) -> Result<Option<Words>, Failure> {
-    let known = vocabulary(column);
+    let known = vocabulary(column, &config.pending);
     // A default gives way to what is configured for another state.
     let is_free = |word: &String| !config.words().any(|(_, it)| it == word);
     let pending = if config.pending.is_empty() {
@@ -215,15 +215,16 @@ impl Words {
     }
 }
 
-/// The words that a column may have, if they are listed: by its type, or by a condition.
-fn vocabulary(column: &ColumnFacts) -> Option<Vec<String>> {
+/// The words that a column may have, if they are listed: by its type, or by a condition. A list of
+/// states has a word of pending rows, which may be one of these.
+fn vocabulary(column: &ColumnFacts, pending: &[String]) -> Option<Vec<String>> {
     if let Some(labels) = &column.labels {
         return Some(labels.clone());
     }
     let checks = column.checks.iter().flatten();
     let mut lists = checks.map(|check| literals(check));
     // A condition such as `status <> ''` lists nothing.
-    lists.find(|words| words.iter().any(|word| is_one(word, &PENDING)))
+    lists.find(|words| words.iter().any(|word| is_one(word, &PENDING) || pending.contains(word)))
 }
 
 /// The same for people, also where none of the words is known.
@@ -234,7 +235,7 @@ fn listed(column: &ColumnFacts) -> Vec<String> {
         (words.len() > 1 && words.iter().all(|word| !word.is_empty())).then_some(words)
     };
     let any_check = || column.checks.iter().flatten().find_map(of_check);
-    vocabulary(column).or_else(any_check).unwrap_or_default()
+    vocabulary(column, &[]).or_else(any_check).unwrap_or_default()
 }
 
 fn is_one(word: &str, words: &[&str]) -> bool {
@@ -334,6 +335,11 @@ mod tests {
         let checked = ColumnFacts { checks: Some(vec![check.into()]), ..by_default("'pending'") };
         assert_eq!(shown(&of(&checked, &config).unwrap().unwrap()), "pending  done  ");
         assert_eq!(literals(check), ["pending", "it's", "done"]);
+        let check = "CHECK ((status = ANY (ARRAY['open'::text, 'closed'::text])))";
+        let checked = ColumnFacts { checks: Some(vec![check.into()]), ..by_default("'open'") };
+        let named = MarkConfig { pending: vec!["open".into()], ..config.clone() };
+        let named = MarkConfig { published: Some("closed".into()), ..named };
+        assert_eq!(shown(&of(&checked, &named).unwrap().unwrap()), "open  closed  ");
         let other = ColumnFacts {
             checks: Some(vec!["CHECK ((status <> ''::text))".into()]),
             ..by_default("'pending'")
