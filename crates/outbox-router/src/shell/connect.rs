@@ -8,6 +8,7 @@ use relay::{
     held::TableReading,
     source::{Catalog, History, Server, ServerEncoding, SlotReading, TimelineHistory},
 };
+use tokio_postgres::Client;
 
 use super::ports::{Postgres, Started};
 
@@ -192,6 +193,35 @@ impl Source {
         kept.into_iter().next().map_or(Ok(()), Err)
     }
 
+    /// A role that polls need not replicate. Whoever gives it that right where a switch is to be
+    /// typed gets the slot by hand next, and that passes over the pending rows. A failure to look
+    /// must not hide that the role may not replicate.
+    async fn kept_without_replication(&self) -> Option<Failure> {
+        let asking = async {
+            let SqlSession { client, mut driver } = self.endpoint.sql().await?;
+            drive(&mut driver, self.kept_from_missing_slot(&client)).await
+        };
+        self.endpoint.within(asking).await.unwrap_or_else(|failure| {
+            tracing::debug!(
+                code = %failure.code,
+                "it cannot be read whether the tables were polled last: {failure:#}"
+            );
+            None
+        })
+    }
+
+    async fn kept_from_missing_slot(&self, client: &Client) -> Result<Option<Failure>, Failure> {
+        let mut sql = client;
+        let slot = quote_literal(&self.slot);
+        let exists = format!("select from pg_replication_slots where slot_name = {slot}");
+        if !sql.rows("pg_replication_slots", &exists).await?.is_empty() {
+            return Ok(None);
+        }
+        let (pipeline, publication) = (&self.pipeline.name, &self.publication);
+        let kept = kept_from_slot(&mut sql, pipeline, &self.outboxes, publication).await?;
+        Ok(kept.into_iter().next())
+    }
+
     async fn try_open(&self) -> Result<(OpenConnection, Server), Failure> {
         let mut connection = self.connect(self.options(ClientEncoding::Utf8)).await?;
         // Statements name system objects without their schema.
@@ -252,7 +282,12 @@ impl Postgres for Source {
     type HeldTable = HeldStore<Endpoint>;
 
     async fn open(&self) -> Result<(OpenConnection, Server), Failure> {
-        self.endpoint.within(self.try_open()).await
+        match self.endpoint.within(self.try_open()).await {
+            Err(failure) if failure.code == Code::RoleLacksReplication => {
+                Err(self.kept_without_replication().await.unwrap_or(failure))
+            }
+            opened => opened,
+        }
     }
 
     async fn timelines(

@@ -8,7 +8,7 @@ use outbox_router::cli::Exit;
 use crate::{
     kafka::StateCluster,
     server::{CommandOutput, Server, run_command_at},
-    status::no_router,
+    status::{no_router, router},
 };
 
 const TABLE: &str = "\
@@ -326,10 +326,20 @@ async fn a_table_that_was_polled_last_is_said_before_a_slot_that_is_missing() {
         let is_of_slot = status.out.contains("P010: ") && !status.out.contains("P043");
         assert!(is_of_slot, "{why}: {status:?}");
     };
+    // As every role that polls.
+    let may_not_replicate = async |user: &str, why: &str| {
+        let output = typed(user, &["recover", "--dry-run"]).await;
+        let is_of_role = output.err.contains("P003: ") && !output.err.contains("P043");
+        assert!(is_of_role, "{why}: {output:?}");
+    };
     expect_missing("postgres", "nobody has polled it yet").await;
+    may_not_replicate("router", "nobody has polled it yet").await;
     server.sql("insert into outbox_router.lease (relation, shard) values ('outbox'::regclass, 0)");
-    for line in [&["status"][..], &["recover", "--dry-run"], &["accept", "--yes"]] {
-        let output = typed("postgres", line).await;
+    let lines = [&["status"][..], &["recover", "--dry-run"], &["accept", "--yes"]];
+    for (user, line) in
+        ["postgres", "router"].iter().flat_map(|user| lines.map(|line| (user, line)))
+    {
+        let output = typed(user, line).await;
         assert_eq!(output.exit, Exit::Failure, "{output:?}");
         let said = format!("{}{}", output.out, output.err);
         for part in [
@@ -339,14 +349,45 @@ async fn a_table_that_was_polled_last_is_said_before_a_slot_that_is_missing() {
         ] {
             assert!(said.contains(part), "{part}: {said}");
         }
-        for wrong in ["P010", "K022", "setup --apply", "outbox-router recover"] {
+        for wrong in ["P003", "P010", "K022", "setup --apply", "outbox-router recover"] {
             assert!(!said.contains(wrong), "{wrong}: {said}");
         }
     }
     expect_missing("limited", "it may not read the leases").await;
+    may_not_replicate("limited", "it may not read the leases").await;
     server.sql(
         "insert into outbox_router.switch (relation, state, \"by\") \
          values ('outbox'::regclass, 'stream', 'ann')",
     );
     expect_missing("postgres", "a switch says that it is streamed").await;
+    may_not_replicate("router", "a switch says that it is streamed").await;
+}
+
+/// A router that may not read the leases knows only what else is missing.
+#[tokio::test]
+async fn what_a_switch_mends_is_not_to_do_beside_it() {
+    let server = Server::start();
+    server.sql(&format!("create role router login; {TABLE}"));
+    assert_eq!(setup(&server, &["--apply"]).await.exit, Exit::Done);
+    let status = async || {
+        let (address, _request) = router(
+            r#"{"state":"starting","verdict":{"word":"blocked","sentence":"it waits","to_do":[
+                {"code":"P003","message":"role \"router\" may not replicate"},
+                {"code":"P010","message":"the slot does not exist"},
+                {"code":"P020","message":"the publication does not exist"},
+                {"code":"P028","message":"a table is missing"}]}}"#,
+        );
+        let listen = format!("admin.listen={address}");
+        let line = ["status", "--set", &listen, "--set", "outbox.0.table=public.outbox"];
+        server.run_command(&line).await
+    };
+    let named = |said: &str| {
+        ["P043: ", "P003: ", "P010: ", "P020: ", "P028: "].map(|code| said.contains(code))
+    };
+    let before = status().await;
+    assert_eq!(named(&before.out), [false, true, true, true, true], "{before:?}");
+    server.sql("insert into outbox_router.lease (relation, shard) values ('outbox'::regclass, 0)");
+    let after = status().await;
+    assert_eq!(named(&after.out), [true, false, false, false, true], "{after:?}");
+    assert!(after.out.contains("to do     P043: "), "it comes first: {after:?}");
 }

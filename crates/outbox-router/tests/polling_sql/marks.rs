@@ -98,7 +98,7 @@ async fn words_of_two_states_are_refused_when_the_table_is_described() {
         (MarkConfig { failed: word("PUBLISHED"), ..none() }, published),
         (
             MarkConfig { published: word("PENDING"), ..none() },
-            "outbox.mark.published and outbox.mark.pending are both \"PENDING\"",
+            "outbox.mark.published is \"PENDING\", which is the default of the column status",
         ),
     ] {
         let mut worker = Worker::new(fixture.connector(), polling().with_mark(mark));

@@ -61,8 +61,19 @@ fn connects(postgres: &Part<PostgresFacts>) -> Vec<Finding> {
         Ok(facts) => facts,
         Err(failure) => return vec![Finding::of(failure)],
     };
-    let source = facts.source.as_ref().err().filter(|failure| !is_explained(failure, facts));
-    facts.refused.as_ref().or(source).map(Finding::of).into_iter().collect()
+    let source = facts.source.as_ref().err();
+    // `run` says then what is to be switched, and not that its role may not replicate.
+    let is_kept = source.is_some_and(|failure| is_of_switch(failure, facts));
+    let refused = facts.refused.as_ref();
+    let refused =
+        refused.filter(|failure| !(is_kept && failure.code == Code::RoleLacksReplication));
+    let source = source.filter(|failure| !is_explained(failure, facts));
+    refused.or(source).map(Finding::of).into_iter().collect()
+}
+
+/// Whether `run` is refused since there is no slot, and only a switch may make one.
+fn is_of_switch(failure: &Failure, facts: &PostgresFacts) -> bool {
+    failure.code == Code::Switched && facts.kept_from_slot().is_some()
 }
 
 /// Whether another check says why `run` cannot read its source.
@@ -71,7 +82,7 @@ fn is_explained(failure: &Failure, facts: &PostgresFacts) -> bool {
         [Case::PermissionDenied, Case::CatalogDenied].map(Some).contains(&failure.case);
     (needs_a_view && facts.denied.iter().any(|view| view.is_needed))
         || failure.code == Code::HeldTable
-        || (failure.code == Code::Switched && facts.kept_from_slot().is_some())
+        || is_of_switch(failure, facts)
 }
 
 fn pooled(sessions: &SessionFacts) -> Vec<Finding> {

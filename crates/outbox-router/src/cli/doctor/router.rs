@@ -1,12 +1,12 @@
 //! The router that runs, where one answers at `admin.listen`: what it meets now, no reading of the
 //! two servers shows, such as a row that it cannot route.
 
-use relay::{Names, State};
+use relay::{Code, Failure, Names, State};
 use serde_json::Value;
 
 use super::{
     check::{Check, error},
-    facts::RouterFacts,
+    facts::{PostgresFacts, RouterFacts},
     finding::{Finding, Severity},
 };
 use crate::codes::Advice;
@@ -14,8 +14,22 @@ use crate::codes::Advice;
 pub(super) const CHECKS: &[Check] = &[Check {
     name: "the router that runs delivers",
     reports: &[error(Advice::RouterStuck.as_str())],
-    judge: |facts| Ok(facts.router.as_ref().map(stuck).unwrap_or_default()),
+    judge: |facts| {
+        let kept = facts.postgres().ok().and_then(PostgresFacts::kept_from_slot);
+        let router = facts.router.as_ref().filter(|router| !is_of_switch(router, kept));
+        Ok(router.map(stuck).unwrap_or_default())
+    },
 }];
+
+/// Whether another check says it: that a switch is to be typed. What the role of a router that may
+/// not see this lacks is given by the switch, too.
+fn is_of_switch(router: &RouterFacts, kept: Option<&Failure>) -> bool {
+    kept.is_some_and(|kept| {
+        let is = |code: Code| router.code.as_deref() == Some(code.as_str());
+        let is_same = is(kept.code) && router.message.as_deref() == Some(kept.message.as_str());
+        is(Code::RoleLacksReplication) || is_same
+    })
+}
 
 impl RouterFacts {
     /// From `/status.json`.
@@ -71,6 +85,25 @@ mod tests {
             panic!("one finding")
         };
         assert_eq!(finding.remedy.as_deref(), Some("outbox-router status"));
+    }
+
+    #[test]
+    fn what_a_switch_mends_is_said_by_the_check_that_names_the_switch() {
+        let router = |code: &str, message: &str| {
+            let reason = json!({ "code": code, "message": message, "hint": null });
+            RouterFacts::of(&json!({ "state": "blocked", "reason": reason })).unwrap()
+        };
+        let kept = Failure::new(Code::Switched, "it was polled last");
+        let said = router("P043", &kept.message);
+        for (router, expected) in [
+            (&said, true),
+            (&router("P003", "it may not replicate"), true),
+            (&router("P043", "a worker holds it"), false),
+            (&router("K001", "no broker"), false),
+        ] {
+            assert_eq!(is_of_switch(router, Some(&kept)), expected, "{router:?}");
+            assert!(!is_of_switch(router, None), "{router:?}");
+        }
     }
 
     #[test]

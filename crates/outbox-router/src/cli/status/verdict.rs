@@ -1,7 +1,7 @@
 //! Turns one reading into an answer: what is wrong, who has to act, and what to type. Plain
 //! functions of the reading.
 
-use relay::{Case, Code, Failure, Lsn, Name};
+use relay::{Case, Class, Code, Failure, Lsn, Name};
 
 use super::{
     blame::{self, BlameLine, Who},
@@ -94,11 +94,25 @@ pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
     let open = status.record.open();
     findings
         .retain(|finding| !open.iter().any(|open| finding.code.as_deref() == Some(open.code())));
+    if !status.switching.is_empty() && has_no_slot(status) {
+        findings.retain(|finding| !is_for_switch(finding));
+    }
     let mut all: Vec<Finding> = status.switching.iter().map(Finding::of).collect();
     // A router that is kept from streaming says the same.
     findings.retain(|finding| !all.iter().any(|kept| kept.message == finding.message));
     all.extend(open.iter().map(open_finding).chain(findings));
     Verdict { blame, unanswered, findings: all, notes: router::notes(router) }
+}
+
+fn has_no_slot(status: &StatusReading) -> bool {
+    status.sample.as_ref().is_ok_and(|sample| sample.slot.is_none())
+}
+
+/// Whether a switch mends what a router finds: slot and publication are missing on purpose then,
+/// and a role that polls need not replicate.
+fn is_for_switch(finding: &Finding) -> bool {
+    let code = finding.code.as_deref().and_then(Code::parse);
+    code.is_some_and(|code| code == Code::RoleLacksReplication || code.class() == Class::Gap)
 }
 
 /// There is no slot. What closes that depends on whether there was one.

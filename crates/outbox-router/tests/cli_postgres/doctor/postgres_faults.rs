@@ -154,6 +154,10 @@ async fn polled_last(pair: &Pair) {
     polled.sql("drop publication outbox_router");
     let found = polled.expect("P043", &[]).await;
     assert!(found.remedy("P043").contains("outbox-router switch stream"), "{found:?}");
+    // As every role that polls; the switch gives it the right.
+    polled.sql("alter role router noreplication");
+    polled.expect("P043", &[]).await;
+    polled.sql("alter role router replication");
     // Under another name there is no witness.
     let found = polled.expect("P043", &["--set", "name=other"]).await;
     assert!(found.finding("P043").to_string().contains("was polled last"), "{found:?}");
