@@ -198,8 +198,8 @@ for part in "${parts[@]}"; do
             skipped=(--skip alerts::)
             for version in "${versions[@]}"; do
                 step "end to end on PostgreSQL $version"
-                # Six at a time: each scenario has its own servers and waits most of the time.
-                OUTBOX_PG_VERSION="$version" e2e "${skipped[@]}" --test-threads 6
+                # Five at a time: each scenario has its own servers and waits most of the time.
+                OUTBOX_PG_VERSION="$version" e2e "${skipped[@]}" --test-threads 5
                 skipped+=("${of_one_version[@]/#/--skip=}")
             done
             [ -z "$whole" ] || end_computing

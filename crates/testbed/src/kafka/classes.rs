@@ -1,6 +1,6 @@
 //! Kafka's classes as the JVM maps them from a file ("Class Data Sharing" in the manual of Java's
-//! virtual machine): a broker that starts with them needs half of the CPU time. One broker writes
-//! the file when it ends, once for each build of Java.
+//! virtual machine): a broker that starts with them needs about half of the CPU time. One broker
+//! writes the file when it ends, once for each build of Java.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
