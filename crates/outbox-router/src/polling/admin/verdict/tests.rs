@@ -197,6 +197,22 @@ fn the_state_s_reason_is_the_sentence_and_says_what_to_type() {
     assert!(verdict.to_do[0].hint.as_deref().unwrap().contains("setup"), "{verdict:?}");
 }
 
+/// One code, and a cause for each: who mends the first learns of the second at once.
+#[test]
+fn each_table_that_cannot_be_polled_is_to_do() {
+    let mut world = World::new();
+    let of = |what: &str| Failure::new(Code::Polling, what);
+    let second = world.worker.poller.tables[0].clone();
+    world.worker.poller.tables.push(second);
+    for (place, what) in ["a has no mark", "b has no mark"].into_iter().enumerate() {
+        world.worker.poller.tables[place].failure = Some(of(what));
+    }
+    world.state(PollState::Failed, Some(of("a has no mark")));
+    let verdict = world.assert(Word::Failed, "a has no mark (P041)");
+    let messages: Vec<_> = verdict.to_do.iter().map(|to_do| to_do.message.as_str()).collect();
+    assert_eq!(messages, ["a has no mark", "b has no mark"]);
+}
+
 #[test]
 fn a_standby_could_take_over_unless_the_tables_cannot_be_read() {
     let mut world = World::new();
