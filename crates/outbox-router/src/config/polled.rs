@@ -218,7 +218,7 @@ pub(super) fn validate_polled(
 
 /// What contradicts itself in the marks: the key, the message from the key on, and what to do.
 fn mark_contradiction(mark: &MarkConfig) -> Option<(&'static str, String, &'static str)> {
-    let words: Vec<(&str, &str)> = mark.words().map(|(key, word)| (key, word.as_str())).collect();
+    let words: Vec<_> = mark.words().collect();
     let how = HOW.iter().find(|(_, how)| *how == mark.how).map_or("", |(word, _)| word);
     if let (MarkHow::Auto | MarkHow::Delete, Some(column)) = (mark.how, &mark.column) {
         let message = format!("column (\"{column}\") has no effect: mark.how is \"{how}\"");

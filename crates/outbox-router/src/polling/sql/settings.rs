@@ -70,7 +70,7 @@ pub struct MarkConfig {
 
 impl MarkConfig {
     /// The words of the status that are configured, each with its key in `outbox.mark`.
-    pub(crate) fn words(&self) -> impl Iterator<Item = (&'static str, &String)> {
+    pub(crate) fn words(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let Self { how: _, column: _, pending, processing, published, failed, abandoned } = self;
         let others = [
             ("processing", processing),
@@ -78,8 +78,8 @@ impl MarkConfig {
             ("failed", failed),
             ("abandoned", abandoned),
         ];
-        let others = others.into_iter().filter_map(|(key, word)| Some((key, word.as_ref()?)));
-        pending.iter().map(|word| ("pending", word)).chain(others)
+        let others = others.into_iter().filter_map(|(key, word)| Some((key, word.as_deref()?)));
+        pending.iter().map(|word| ("pending", word.as_str())).chain(others)
     }
 }
 

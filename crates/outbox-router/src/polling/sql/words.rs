@@ -48,7 +48,7 @@ pub(super) fn words(
 ) -> Result<Option<Words>, Failure> {
     let known = vocabulary(column, &config.pending);
     // A default gives way to what is configured for another state.
-    let is_free = |word: &String| !config.words().any(|(_, it)| it == word);
+    let is_free = |word: &String| !config.words().any(|(_, it)| it == word.as_str());
     let pending = if config.pending.is_empty() {
         let by_default = default_word(column).filter(|word| is_one(word, &PENDING));
         let listed = || first_of(&PENDING, known.iter().flatten());
@@ -382,6 +382,11 @@ mod tests {
              another word in outbox.mark.published, or the words of pending rows in \
              outbox.mark.pending"
         );
+        let (failed, abandoned) = (word("PENDING"), word("PENDING"));
+        let abandoned = MarkConfig { failed, abandoned, ..MarkConfig::default() };
+        let failure = of(&by_default("'PENDING'::text"), &abandoned).unwrap_err();
+        let why = "outbox.mark.abandoned is \"PENDING\", which is the default of the column status";
+        assert!(failure.message.contains(why), "a row that failed alone may be pending: {failure}");
         let labels = ["NEW", "SENT"].map(str::to_owned);
         let listed = samples::column("status", &Type::TEXT, &[]);
         let listed = ColumnFacts { labels: Some(labels.into()), ..listed };
