@@ -19,7 +19,7 @@ pub(crate) use self::counts::{RoundResult, ViolationCounts};
 pub(crate) use self::observation::{Ending, Observation, SlotPersistence};
 
 use self::counts::Repeats;
-use self::held::{HeldEvents, RELEASED_AT_ONCE, Rows};
+use self::held::{HeldEvents, Rows};
 use crate::held_table::HeldRow;
 use crate::observer::{ObservedCommit, RowKind};
 
@@ -118,9 +118,9 @@ impl Tally {
         self.check_letters(confirmed.max(covered), &rows, observed.letters);
         self.check_left(&rows);
         let repeats = first + self.count_arrivals(observed.late, &rows);
-        self.take_rows(rows, observed);
         self.duplicates += repeats.duplicates();
         self.check_repeats(repeats, observed);
+        self.take_rows(rows, observed);
         self.confirmed = observed.confirmed;
         self.witness = covered;
         RoundResult {
@@ -130,20 +130,17 @@ impl Tally {
     }
 
     /// Checks the number of repeated records. Of the WAL a session repeats a window at most and the
-    /// transaction that was open, and out of the table, what it had read there at once.
+    /// transaction that was open, and out of the table, what had not been closed there.
     fn check_repeats(&mut self, repeats: Repeats, observed: &Observation<'_>) {
         let newest = self.newest_in_kafka();
         let largest = std::mem::replace(&mut self.newest, newest).max(newest);
-        let interruptions = observed.interruptions
-            + match std::mem::replace(&mut self.before, observed.ending) {
-                Ending::Killed => 1,
-                Ending::Drained => 0,
-            };
-        for (duplicates, limit, of) in [
-            (repeats.of_wal, self.window + largest, "of the WAL"),
-            (repeats.of_table, RELEASED_AT_ONCE, "of the table"),
-        ] {
-            let limit = limit * interruptions;
+        let before = std::mem::replace(&mut self.before, observed.ending);
+        let interruptions = observed.interruptions + before.cuts_off();
+        let of_wal = (self.window + largest) * interruptions;
+        let of_table = self.held.repeats_at_most(observed.interruptions);
+        for (duplicates, limit, of) in
+            [(repeats.of_wal, of_wal, "of the WAL"), (repeats.of_table, of_table, "of the table")]
+        {
             if duplicates > limit {
                 self.violations.push(format!(
                     "{duplicates} duplicates {of} after {interruptions} interruptions, more than \

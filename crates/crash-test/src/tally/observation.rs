@@ -21,8 +21,18 @@ pub(crate) enum SlotPersistence {
 pub(crate) enum Ending {
     /// What was not confirmed will be sent again.
     Killed,
-    /// It drained and exited with success: no event may be sent again.
+    /// It drained and exited with success: no event that it has sent may be sent again.
     Drained,
+}
+
+impl Ending {
+    /// Sessions that it has cut off.
+    pub(super) fn cuts_off(self) -> usize {
+        match self {
+            Self::Killed => 1,
+            Self::Drained => 0,
+        }
+    }
 }
 
 /// What a dead router left behind.
