@@ -381,6 +381,21 @@ async fn teardown_prints_the_sql() {
     assert_eq!(exit, Exit::Done);
     let slot = out.find("select pg_drop_replication_slot('s');").unwrap();
     assert!(slot < out.find("drop publication \"p\";").unwrap());
+    let (_, out) = output_of("teardown --role r --yes").await;
+    let apply = "\n-- to run it: outbox-router teardown --apply --yes --role r\n";
+    assert!(out.ends_with(apply), "{out}");
+}
+
+#[tokio::test]
+async fn setup_says_of_which_flags_the_stream_makes_no_use() {
+    let (exit, out) = output_of("setup --dead-letters --notify").await;
+    assert_eq!(exit, Exit::Done);
+    for note in ["-- note: no class of [on_error] is", "-- note: --notify makes no trigger, since"]
+    {
+        assert!(out.contains(note), "{out}");
+    }
+    let (_, out) = output_of("setup").await;
+    assert!(!out.contains("note:"), "{out}");
 }
 
 /// In another directory every key has its default, and what fails then misleads.

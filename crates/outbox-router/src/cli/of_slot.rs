@@ -3,7 +3,10 @@
 
 use std::io;
 
-use super::{Command, Exit, MigrateFrom, Production, RunArgs, Task, Terminal};
+use super::{
+    BackfillArgs, Command, Exit, MigrateFrom, OlderRows, Production, RunArgs, SetupArgs, Task,
+    Terminal,
+};
 use crate::config::{Config, SourceKind};
 
 /// What a command does where rows are polled.
@@ -36,6 +39,14 @@ const RECOVER: Refusal = Refusal {
     command: "recover",
     why: "gaps are of a slot, and a row that is polled is pending until it is delivered",
     instead: "outbox-router replay sends rows again that are marked as delivered",
+};
+
+const BACKFILL: Refusal = Refusal {
+    command: "setup --backfill",
+    why: "it sends rows that are older than a slot, and of a table that is polled every pending \
+          row is delivered, however old",
+    instead: "outbox-router run delivers the rows that are pending; outbox-router replay sends rows \
+              again that are marked as delivered",
 };
 
 const SKIP: Refusal = Refusal {
@@ -88,8 +99,12 @@ const fn task_with_polling(task: &Task) -> WithPolling {
         Task::Recover(_) => WithPolling::Refused(RECOVER),
         Task::Skip(_) => WithPolling::Refused(SKIP),
         Task::Compare(_) => WithPolling::Refused(COMPARE),
+        Task::Setup(SetupArgs { backfill: BackfillArgs { rows, .. }, .. }) => match rows {
+            OlderRows::Leave => WithPolling::Works,
+            OlderRows::Send => WithPolling::Refused(BACKFILL),
+        },
         // Slot and publication may be there before a switch, or after it.
-        Task::Setup(_) | Task::Teardown(_) => WithPolling::Works,
+        Task::Teardown(_) => WithPolling::Works,
         // From one to the other.
         Task::Switch(_) => WithPolling::Works,
         // A record is looked for by its row's key, with or without a slot.
@@ -140,6 +155,7 @@ mod tests {
         "run",
         "run --dry-run",
         "setup",
+        "setup --apply --backfill",
         "teardown",
         "switch stream",
         "switch polling",
@@ -185,6 +201,7 @@ mod tests {
             .collect();
         let expected = [
             "run --dry-run",
+            "setup --apply --backfill",
             "recover",
             "accept",
             "skip --lsn 0/1 --id 1 --reason r",

@@ -554,9 +554,11 @@ async fn teardown_drops_what_setup_has_made_and_leaves_the_rows() {
     assert_eq!(made.exit, Exit::Done, "{made:?}");
     let indexes = "outbox_router_pending_outbox outbox_router_waiting_outbox";
     assert_eq!(polled.server.sql(MADE), indexes);
-    let print = polled.type_line("teardown", "").await;
+    let print = polled.type_line("teardown --role reader", "").await;
     let drop = "drop index concurrently if exists \"public\".\"outbox_router_pending_outbox\";";
     assert!(print.out.contains(drop), "{print:?}");
+    let apply = "\n-- to run it: outbox-router teardown --apply --role reader";
+    assert!(print.out.contains(apply), "{print:?}");
     assert_eq!(polled.server.sql(MADE), indexes);
     polled.server.sql(
         "insert into outbox_router.worker \

@@ -58,6 +58,7 @@ fn commands_about_the_slot_say_what_to_type_instead() {
         ("skip --lsn 0/1 --id 1 --reason r", "error: skip has no meaning"),
         ("compare", "hint: outbox-router explain --id ID shows"),
         ("run --dry-run", "error: run --dry-run has no meaning"),
+        ("setup --apply --backfill", "hint: outbox-router run delivers the rows that are pending"),
         ("migrate debezium CONNECTOR --take-over", "they hand over a slot"),
         ("migrate debezium CONNECTOR --give-back", "they hand over a slot"),
     ] {

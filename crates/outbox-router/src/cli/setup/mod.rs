@@ -32,6 +32,7 @@ mod table;
 mod time_index;
 mod transaction;
 mod typed;
+mod unused;
 
 use std::io;
 
@@ -132,21 +133,6 @@ pub(super) async fn setup(
     }
 }
 
-fn report_unused_letters(
-    args: &SetupArgs,
-    config: &Config,
-    out: &mut (dyn io::Write + Send),
-) -> io::Result<()> {
-    if args.dead_letters == DeadLetterTables::Make && !config.on_error.has_dead_letters() {
-        writeln!(
-            out,
-            "note: no class of [on_error] is \"dead_letter\", so a row that cannot be delivered \
-             stops the router"
-        )?;
-    }
-    Ok(())
-}
-
 async fn apply(
     args: &SetupArgs,
     config: &Config,
@@ -205,7 +191,9 @@ async fn apply(
     let next = Box::pin(first::record(args.record, made, config, access, out)).await?;
     drop(holder);
     letter_topic::report(args.record, config, out).await?;
-    report_unused_letters(args, config, out)?;
+    for note in unused::notes(args, config) {
+        writeln!(out, "note: {note}")?;
+    }
     match next {
         Next::Run => writeln!(out, "next: outbox-router run")?,
         Next::RecoverFirst => writeln!(

@@ -1,7 +1,7 @@
 //! The SQL of `setup`, for reading and for `psql`. Printed without connecting anywhere, so what
 //! depends on the server is a comment.
 
-use super::{dead_letters, letter_topic, partitions, typed::to_apply};
+use super::{dead_letters, letter_topic, partitions, typed::to_apply, unused};
 use crate::postgres::quote_identifier;
 use std::io;
 
@@ -65,6 +65,9 @@ pub(super) fn print(
         writeln!(out, "-- {command}\n")?;
     }
     letter_topic::print(config, out)?;
+    for note in unused::notes(args, config) {
+        writeln!(out, "-- note: {note}")?;
+    }
     writeln!(out, "-- to run it: {}    to undo it: outbox-router teardown", to_apply(args))?;
     Ok(())
 }

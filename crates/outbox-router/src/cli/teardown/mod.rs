@@ -30,6 +30,7 @@ pub(super) use backlog::Backlog;
 use confirmed::is_confirmed;
 use exists::{PUBLICATION, exists};
 use role::{drop_role, print_role};
+use typed::to_apply;
 use witness::{Dropped, Retiring};
 
 mod backlog;
@@ -37,6 +38,7 @@ mod confirmed;
 mod exists;
 mod polled;
 mod role;
+mod typed;
 mod witness;
 
 /// Prints the SQL, or runs it and decides about the witness.
@@ -85,7 +87,7 @@ fn print(
     let out = &mut terminal.out;
     writeln!(out, "-- the witness in Kafka is deleted by --apply alone")?;
     writeln!(out, "\n-- the outbox table stays, and so does outbox_router.held")?;
-    writeln!(out, "-- to run it: outbox-router teardown --apply")?;
+    writeln!(out, "-- to run it: {}", to_apply(args))?;
     Ok(Exit::Done)
 }
 

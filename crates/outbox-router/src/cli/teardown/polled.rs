@@ -10,6 +10,7 @@ use super::{
     confirmed::is_confirmed,
     exists::{PUBLICATION, exists},
     role::{drop_role, print_role},
+    typed::to_apply,
 };
 use crate::{
     cli::{
@@ -64,7 +65,7 @@ fn print(
     }
     let out = &mut terminal.out;
     writeln!(out, "\n-- the outbox tables stay, and so do those of outbox_router")?;
-    writeln!(out, "-- to run it: outbox-router teardown --apply")?;
+    writeln!(out, "-- to run it: {}", to_apply(args))?;
     Ok(Exit::Done)
 }
 
