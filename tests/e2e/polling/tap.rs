@@ -40,5 +40,6 @@ async fn it_shows_what_became_of_each_row_by_its_primary_key() {
     assert!(routed["topic"].as_str().is_some_and(|topic| topic.ends_with(".order")), "{routed}");
     assert_eq!(routed["table"], "public.outbox");
     assert_eq!((&routed["key_bytes"], routed.get("commit_lsn")), (&json!(1), None));
-    assert!(routed["committed_at"].as_str().is_some_and(|at| at.ends_with('Z')), "{routed}");
+    assert!(routed["written_at"].as_str().is_some_and(|at| at.ends_with('Z')), "{routed}");
+    assert_eq!(routed.get("committed_at"), None, "{routed}");
 }

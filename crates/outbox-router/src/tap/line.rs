@@ -1,7 +1,7 @@
 //! The lines of an answer of `/tap`, each a JSON object: written by the router, read by the
 //! command.
 
-use relay::{polling::RowId, wording};
+use relay::{held::EventId, polling::RowId, wording};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -67,8 +67,13 @@ pub(crate) struct EventLine {
     /// Of a row that was polled: its primary key, one text for each column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<Vec<String>>,
-    /// Of a row that was polled: when it was written, as far as its table says.
+    /// Of a row that was streamed: when its transaction was committed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) committed_at: Option<String>,
+    /// Of a row that was polled: when it was written by its time column; without one, when it was
+    /// read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) written_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) content: Option<Content>,
 }
@@ -111,13 +116,8 @@ impl From<Routed> for EventLine {
             ValueSize::Tombstone => (None, true),
             ValueSize::Unknown => (None, false),
         };
-        let (commit_lsn, index, id) = match row.name {
-            RowName::Streamed(id) => (Some(id.commit_lsn.to_string()), Some(id.index), None),
-            RowName::Polled(RowId(id)) => {
-                (None, None, Some(id.iter().map(|text| text.as_ref().to_owned()).collect()))
-            }
-        };
-        Self {
+        let at = wording::utc_millis(row.at);
+        let line = Self {
             outcome,
             code: code.map(|code| code.as_str().to_owned()),
             topic,
@@ -129,11 +129,25 @@ impl From<Routed> for EventLine {
             table: row.table,
             aggregate_type: row.aggregate_type,
             event_type: row.event_type,
-            commit_lsn,
-            index,
-            id,
-            committed_at: wording::utc_millis(row.committed_at),
+            commit_lsn: None,
+            index: None,
+            id: None,
+            committed_at: None,
+            written_at: None,
             content: content.map(Content::from),
+        };
+        match row.name {
+            RowName::Streamed(EventId { commit_lsn, index }) => Self {
+                commit_lsn: Some(commit_lsn.to_string()),
+                index: Some(index),
+                committed_at: at,
+                ..line
+            },
+            RowName::Polled(RowId(id)) => Self {
+                id: Some(id.iter().map(|text| text.as_ref().to_owned()).collect()),
+                written_at: at,
+                ..line
+            },
         }
     }
 }

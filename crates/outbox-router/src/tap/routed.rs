@@ -23,7 +23,9 @@ pub(super) struct Routed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) name: RowName,
-    pub(super) committed_at: PgTimestamp,
+    /// When its transaction was committed; of a row that was polled, when it was written by its
+    /// time column, or, without one, when it was read.
+    pub(super) at: PgTimestamp,
     pub(super) table: String,
     pub(super) aggregate_type: Option<String>,
     pub(super) event_type: Option<String>,

@@ -214,7 +214,7 @@ impl Known {
 fn row(last: &LastRow<'_>) -> Row {
     Row {
         name: RowName::Streamed(last.id),
-        committed_at: last.committed_at,
+        at: last.committed_at,
         table: String::new(),
         aggregate_type: text(last.aggregate_type),
         event_type: text(last.event_type),
@@ -290,7 +290,7 @@ impl<S: RecordSink> RecordSink for Shown<'_, S> {
     fn releasing(&mut self, event: &HeldEvent) {
         let row = Row {
             name: RowName::Streamed(event.id),
-            committed_at: event.committed_at,
+            at: event.committed_at,
             table: event.table.clone(),
             aggregate_type: None,
             event_type: None,
@@ -302,7 +302,7 @@ impl<S: RecordSink> RecordSink for Shown<'_, S> {
         let [aggregate_type, event_type] = row.types().map(text);
         let row = Row {
             name: RowName::Polled(row.id().clone()),
-            committed_at: row.at(),
+            at: row.at(),
             table: row.table().to_string(),
             aggregate_type,
             event_type,

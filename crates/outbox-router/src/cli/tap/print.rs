@@ -57,7 +57,8 @@ impl Printer {
     }
 
     fn event(&mut self, event: &EventLine, out: &mut (dyn Write + Send)) -> io::Result<()> {
-        let time = event.committed_at.as_deref().and_then(|at| at.split(['T', 'Z']).nth(1));
+        let time = event.committed_at.as_deref().or(event.written_at.as_deref());
+        let time = time.and_then(|at| at.split(['T', 'Z']).nth(1));
         let outcome = match &event.code {
             Some(code) => format!("{} {code}", event.outcome.as_str()),
             None => event.outcome.as_str().to_owned(),
@@ -198,8 +199,17 @@ mod tests {
     fn a_row_that_was_polled_has_its_primary_key() {
         let mut printer = Printer::new(Form::Text, TapContent::Hide, None);
         let id = Some(vec!["7".to_owned(), "a\x1b".to_owned()]);
-        let polled = EventLine { commit_lsn: None, index: None, id, ..event() };
-        let text = printed(&mut printer, &Line::Event(Box::new(polled)));
+        let written_at = Some("2026-01-31T11:00:01.204Z".to_owned());
+        let line = EventLine {
+            commit_lsn: None,
+            index: None,
+            committed_at: None,
+            id,
+            written_at,
+            ..event()
+        };
+        let text = printed(&mut printer, &Line::Event(Box::new(line)));
+        assert!(text.starts_with("11:00:01.204  "), "{text}");
         assert!(text.ends_with("order Placed  7,a\\u{1b}  public.outbox\n"), "{text}");
     }
 
