@@ -10,7 +10,7 @@
 use std::{io, net::SocketAddr, os::unix};
 
 use relay::{
-    OutboxTable, Outboxes, Timestamp,
+    OnFailed, OutboxTable, Outboxes, Timestamp,
     polling::{LeaseLength, PollerSettings},
     witness::WitnessKey,
 };
@@ -301,7 +301,7 @@ pub(crate) const fn lease_length(config: &Config) -> LeaseLength {
 }
 
 /// The core of the polling source.
-pub(crate) fn poller_settings(config: &Config) -> PollerSettings {
+pub(crate) fn poller_settings(config: &Config, on_failed: OnFailed) -> PollerSettings {
     PollerSettings {
         outboxes: config.outboxes(),
         batch: config.polling.batch,
@@ -313,6 +313,7 @@ pub(crate) fn poller_settings(config: &Config) -> PollerSettings {
         keys_max: usize::try_from(config.dead_letters.max_keys).unwrap_or(usize::MAX),
         row_bytes: size(config.limits.row_bytes),
         shutdown_limit: config.limits.shutdown,
+        on_failed,
         seed: u64::from(std::process::id()),
     }
 }

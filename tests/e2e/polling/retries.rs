@@ -1,11 +1,12 @@
 //! Rows that cannot be delivered: they hold back their key and no other.
 
-use e2e::SHORT_DEADLINE;
+use e2e::{Fixture, ROLE, SHORT_DEADLINE};
 use serde_json::Value;
 use testbed::postgres::DatabaseSession;
 use testbed::wait::eventually;
+use tokio::time::timeout;
 
-use super::{COLUMNS, DEADLINE, insert, polling, started};
+use super::{COLUMNS, DEADLINE, insert, polling, started, stop};
 
 const STATUS_COLUMNS: &str = "alter table outbox \
     add n bigint generated always as identity, \
@@ -46,6 +47,34 @@ async fn nothing_of_a_key_passes_its_bad_row_and_a_corrected_row_is_delivered() 
     session.batch_execute("update outbox set headers = '{}' where n = 1").await.unwrap();
     wait_published(&session, MARK, &[1, 2, 3, 4]).await;
     fixture.router.wait_state("polling", SHORT_DEADLINE).await.unwrap();
+}
+
+/// For a supervisor that restarts what exits, or tells a person.
+#[tokio::test]
+async fn with_exit_on_fatal_a_worker_ends_where_a_person_is_needed() {
+    const MARK: &str = "published_at is not null";
+    let mut fixture = started(polling(), COLUMNS).await;
+    let session = fixture.session().await.unwrap();
+    stop(&mut fixture.router).await;
+    let ended = async |fixture: &Fixture| {
+        let run = fixture.router.command(&["run", "--exit-on-fatal"]);
+        let output = timeout(DEADLINE, run).await.expect("it ends").unwrap();
+        let log = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(log).unwrap())
+    };
+    // What does not wait behind the bad row is delivered.
+    insert(&session, "a", "[1]").await;
+    insert(&session, "a", "{}").await;
+    insert(&session, "b", "{}").await;
+    let (code, log) = ended(&fixture).await;
+    assert_eq!(code, Some(79), "{log}");
+    assert!(log.contains("R009"), "{log}");
+    assert_eq!(published(&session, MARK).await, [3]);
+
+    session.batch_execute(&format!("revoke update on outbox from {ROLE}")).await.unwrap();
+    let (code, log) = ended(&fixture).await;
+    assert_eq!(code, Some(79), "{log}");
+    assert!(log.contains("P002"), "{log}");
 }
 
 #[tokio::test]

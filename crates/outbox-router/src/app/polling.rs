@@ -37,7 +37,8 @@ impl App {
     pub(super) async fn poll(self) -> Result<ExitReason, StartError> {
         let listener = self.listen().await?;
         let clock = LeaseClock::start();
-        let poller = Poller::new(prepare::poller_settings(&self.prepared.config), clock.now().at);
+        let settings = prepare::poller_settings(&self.prepared.config, self.on_failed);
+        let poller = Poller::new(settings, clock.now().at);
         let first = WorkerReport::first(poller.report(clock.now().at));
         let (reports, worker) = watch::channel(first);
         let (stop, stopping) = watch::channel(Running::On);

@@ -101,6 +101,8 @@ pub struct Poller {
     drain_by: Option<Moment>,
     /// How a shutdown ends that needs no longer than it may.
     drained: ExitReason,
+    /// Why the process ends by itself, with [`OnFailed::Exit`].
+    failed: Option<Failure>,
     exited: Exited,
     totals: Totals,
     actions: VecDeque<PollAction>,
@@ -167,6 +169,7 @@ impl Poller {
             backoff: Backoff::new(settings.seed),
             drain_by: None,
             drained: ExitReason::Drained,
+            failed: None,
             exited: Exited::No,
             totals: Totals::default(),
             actions: VecDeque::new(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Exited, Poller, Work,
+    Exited, PollState, Poller, Work,
     batch::{Asked, Batch},
     inputs::is_slow_reading,
     lease::Busy,
@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{
     clock::Moment,
-    failure::{Code, Failure, Name},
+    failure::{Class, Code, Failure, Name},
     held::HoldKeys,
-    protocol::ExitReason,
+    protocol::{ExitReason, OnFailed},
     routing::record::TopicId,
 };
 
@@ -55,6 +55,7 @@ impl Poller {
         self.settle_if_done(at);
         self.write_again_if_due(at);
         self.forget_unheld(at);
+        self.leave_if_failed(at);
         if self.drain_by.is_some() {
             self.drain(at);
         } else {
@@ -247,8 +248,41 @@ impl Poller {
         self.tables.iter().enumerate().flat_map(due).filter(|moment| *moment > at).min()
     }
 
+    /// With [`OnFailed::Exit`], stops where a person is needed. What is in flight is delivered and
+    /// marked first; and, where it is a row that waits, everything that does not wait behind it.
+    fn leave_if_failed(&mut self, at: Moment) {
+        if self.settings.on_failed == OnFailed::Stay || self.drain_by.is_some() {
+            return;
+        }
+        let (PollState::Failed, Some(failure)) = self.condition(at) else { return };
+        if self.mended_by_person().is_none() && self.reads_more(at) {
+            return;
+        }
+        self.failed = Some(failure);
+        self.drain_by = Some(at + self.settings.shutdown_limit);
+    }
+
+    /// Whether rows are in work, or may be there to be read at once.
+    fn reads_more(&self, at: Moment) -> bool {
+        let mut tables = self.tables.iter().enumerate();
+        !matches!(self.work, Work::Idle)
+            || tables.any(|(index, table)| {
+                !self.lease.held(index).is_empty() && self.reading_due_at(index, table) <= at
+            })
+    }
+
+    /// Whether what is under way waits for the person whom the process ends for.
+    fn waits_for_person(&self) -> bool {
+        let what = match &self.work {
+            Work::Settling(settling) => settling.failure.as_ref(),
+            Work::Producing(_) => self.brokers_unreachable.as_ref(),
+            Work::Idle | Work::Describing | Work::Fetching { .. } => None,
+        };
+        self.failed.is_some() && what.is_some_and(|failure| failure.class() == Class::Mendable)
+    }
+
     fn drain(&mut self, at: Moment) {
-        if self.drain_by.is_some_and(|by| by <= at) {
+        if self.drain_by.is_some_and(|by| by <= at) || self.waits_for_person() {
             return self.exit(match self.work {
                 Work::Idle | Work::Describing | Work::Fetching { .. } => self.drained,
                 Work::Producing(_) | Work::Settling(_) => ExitReason::EventsUnconfirmed,
@@ -265,6 +299,7 @@ impl Poller {
 
     fn exit(&mut self, reason: ExitReason) {
         self.exited = Exited::Yes;
+        let reason = if self.failed.is_some() { ExitReason::Failed } else { reason };
         self.actions.push_back(PollAction::Exit(reason));
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     held::{ErrorPolicy, HoldKeys},
     ports::Acks,
     progress::ticket::TransactionRef,
-    protocol::ExitReason,
+    protocol::{ExitReason, OnFailed},
     routing::{record::TopicId, table::Outboxes, topic::TopicName, topics::TopicFacts},
     source::Oid,
 };
@@ -41,6 +41,8 @@ pub struct PollerSettings {
     pub row_bytes: usize,
     /// How long a shutdown may take.
     pub shutdown_limit: Duration,
+    /// What to do where a person is needed.
+    pub on_failed: OnFailed,
     /// Seeds the jitter of waits; the same seed gives the same run.
     pub seed: u64,
 }

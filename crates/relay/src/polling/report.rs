@@ -146,37 +146,27 @@ impl Poller {
         (!self.lease.held(index).is_empty()).then_some(&table.waits)
     }
 
-    fn condition(&self, at: Moment) -> (PollState, Option<Failure>) {
+    pub(super) fn condition(&self, at: Moment) -> (PollState, Option<Failure>) {
+        if let Some(failure) = &self.failed {
+            return (PollState::Failed, Some(failure.clone()));
+        }
         if self.exited == Exited::Yes || self.drain_by.is_some() {
             return (PollState::Draining, None);
         }
-        let of_tables = self.tables.iter().filter_map(|table| table.failure.as_ref());
-        let mendable = |failure: &&Failure| failure.class() == Class::Mendable;
-        // Leases may be renewed meanwhile, on another connection.
-        let unwritten = match &self.work {
-            Work::Settling(settling) => settling.failure.as_ref(),
-            Work::Idle | Work::Describing | Work::Fetching { .. } | Work::Producing(_) => None,
-        };
-        let of_server = self.server.iter().chain(unwritten);
-        let mended_by_person =
-            of_server.clone().chain(of_tables.clone()).chain(&self.brokers_unreachable);
-        if let Some(failure) = mended_by_person.clone().find(mendable) {
+        if let Some(failure) = self.mended_by_person() {
             return (PollState::Failed, Some(failure.clone()));
         }
         if let Some(failure) = self.blocked_by(at) {
             return (PollState::Blocked, Some(failure.clone()));
         }
-        if let Some(failure) = of_server.chain(of_tables).next() {
+        if let Some(failure) = self.of_postgres().next() {
             return (PollState::Starting, Some(failure.clone()));
         }
         if !self.lease.is_known() || self.tables.iter().all(|t| t.waits_kept().is_none()) {
             return (PollState::Starting, None);
         }
-        // A row that waits for a person holds back no other key, so it comes last. One that is
-        // abandoned by itself after some attempts waits for nobody.
-        let halts = |failure: &Failure| self.settings.on_error.of(failure.code) == OnError::Halt;
-        let mut waits = (0..self.tables.len()).filter_map(|index| self.waits(index));
-        if let Some(failure) = waits.find_map(|waits| waits.failure_that(halts)) {
+        // It holds back no other key, so it comes last.
+        if let Some(failure) = self.row_that_halts() {
             return (PollState::Failed, Some(failure.clone()));
         }
         if (0..self.tables.len()).all(|table| self.lease.held(table).is_empty()) {
@@ -187,6 +177,31 @@ impl Poller {
             return (PollState::Standby, switching);
         }
         (PollState::Polling, None)
+    }
+
+    /// What PostgreSQL, or one of the tables, does not do.
+    fn of_postgres(&self) -> impl Iterator<Item = &Failure> {
+        // Leases may be renewed meanwhile, on another connection.
+        let unwritten = match &self.work {
+            Work::Settling(settling) => settling.failure.as_ref(),
+            Work::Idle | Work::Describing | Work::Fetching { .. } | Work::Producing(_) => None,
+        };
+        let of_tables = self.tables.iter().filter_map(|table| table.failure.as_ref());
+        self.server.iter().chain(unwritten).chain(of_tables)
+    }
+
+    /// What keeps whole tables from being delivered until a person mends it.
+    pub(super) fn mended_by_person(&self) -> Option<&Failure> {
+        let mut all = self.of_postgres().chain(&self.brokers_unreachable);
+        all.find(|failure| failure.class() == Class::Mendable)
+    }
+
+    /// A row that waits for a person. One that is abandoned by itself after some attempts waits for
+    /// nobody.
+    fn row_that_halts(&self) -> Option<&Failure> {
+        let halts = |failure: &Failure| self.settings.on_error.of(failure.code) == OnError::Halt;
+        let mut waits = (0..self.tables.len()).filter_map(|index| self.waits(index));
+        waits.find_map(|waits| waits.failure_that(halts))
     }
 
     fn blocked_by(&self, at: Moment) -> Option<&Failure> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use relay::{
-    ErrorPolicy, HoldKeys, Moment, OnError, OutboxTable, Outboxes,
+    ErrorPolicy, HoldKeys, Moment, OnError, OnFailed, OutboxTable, Outboxes,
     polling::{Claimed, LeaseLength, PollerSettings, RetryPolicy, WaitsKept},
 };
 
@@ -203,6 +203,7 @@ impl PollingPlan {
             keys_max: 1_000,
             row_bytes: shape::ROW_BYTES,
             shutdown_limit: SHUTDOWN_LIMIT,
+            on_failed: OnFailed::Stay,
             seed,
         }
     }

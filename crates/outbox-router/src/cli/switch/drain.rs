@@ -2,7 +2,7 @@
 //! slot. It marks them like any worker, so a kill repeats at most a batch.
 
 use relay::{
-    Case, Class, Code, ExitReason, Failure, HoldKeys,
+    Case, Class, Code, ExitReason, Failure, HoldKeys, OnFailed,
     polling::{Poller, PollerReport},
 };
 use tokio::{
@@ -51,7 +51,9 @@ impl Switching<'_> {
         terminal: &mut Terminal<'_>,
     ) -> Result<bool, TaskError> {
         let clock = LeaseClock::start();
-        let poller = Poller::new(prepare::poller_settings(self.config), clock.now().at);
+        // It is this command that says what a person has to do.
+        let settings = prepare::poller_settings(self.config, OnFailed::Stay);
+        let poller = Poller::new(settings, clock.now().at);
         let first = WorkerReport::first(poller.report(clock.now().at));
         let (reports, reported) = watch::channel(first);
         let (stop, stopping) = watch::channel(Running::On);

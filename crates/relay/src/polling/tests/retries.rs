@@ -9,6 +9,7 @@ use super::{
 use crate::{
     failure::{Code, Failure},
     held::HoldKeys,
+    protocol::OnFailed,
 };
 
 const K: Option<&str> = Some("k");
@@ -47,6 +48,55 @@ fn is(world: &World, lane: crate::testing::Lane, id: &str) -> bool {
             .iter()
             .any(|(name, value)| name == "id" && value.as_deref() == Some(id.as_bytes()))
     })
+}
+
+#[test]
+fn a_process_that_is_to_exit_where_a_person_is_needed_does_so_after_its_batch() {
+    use RowState::{Pending, Published};
+    for (on_failed, expected) in
+        [(OnFailed::Stay, None), (OnFailed::Exit, Some(ExitReason::Failed))]
+    {
+        let mut world = World::new(PollerSettings { on_failed, ..settings() });
+        world.insert(&[K, L, K, L]);
+        refuse(&mut world, "0");
+        world.run();
+        assert_eq!(world.states(), [Pending, Published, Pending, Published]);
+        assert_eq!(world.exited, expected);
+        let report = world.core.report(world.now);
+        assert_eq!(report.state, PollState::Failed);
+        assert_eq!(report.reason.map(|failure| failure.code), Some(Code::RecordRefused));
+    }
+}
+
+#[test]
+fn a_row_that_is_abandoned_by_itself_ends_no_process() {
+    let mut world = World::new(PollerSettings {
+        on_error: dead_letters(),
+        on_failed: OnFailed::Exit,
+        ..settings()
+    });
+    world.insert(&[K, L]);
+    refuse(&mut world, "0");
+    world.run();
+    assert_eq!(world.exited, None);
+}
+
+#[test]
+fn a_process_that_is_to_exit_does_so_where_a_table_is_gone_or_its_marks_are_refused() {
+    let exits = || World::new(PollerSettings { on_failed: OnFailed::Exit, ..settings() });
+    let mut world = exits();
+    world.dropped = Some(TableIndex(0));
+    world.run();
+    assert_eq!(world.exited, Some(ExitReason::Failed));
+
+    let mut world = exits();
+    world.insert(&[K]);
+    world.settle();
+    world.produce();
+    world.dropped = Some(TableIndex(0));
+    world.ack_all();
+    assert_eq!(world.exited, Some(ExitReason::Failed));
+    assert_eq!(world.states(), [RowState::Pending]);
 }
 
 #[test]

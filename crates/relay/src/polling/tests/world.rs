@@ -11,7 +11,7 @@ use crate::{
     held::{ErrorPolicy, HoldKeys, OnError},
     ports::{RecordSink, Refusal, RefusalReason},
     progress::ticket::{Ticket, TransactionRef},
-    protocol::ExitReason,
+    protocol::{ExitReason, OnFailed},
     routing::{
         record::Record,
         table::{OutboxTable, Outboxes, TableName},
@@ -88,6 +88,7 @@ pub(super) fn settings() -> PollerSettings {
         keys_max: 100,
         row_bytes: 1 << 20,
         shutdown_limit: Duration::from_secs(25),
+        on_failed: OnFailed::Stay,
         seed: 1,
     }
 }

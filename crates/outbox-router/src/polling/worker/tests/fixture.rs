@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
 use relay::{
-    ErrorPolicy, HoldKeys, OnError, OutboxTable, Outboxes, TableName, Timestamp,
+    ErrorPolicy, HoldKeys, OnError, OnFailed, OutboxTable, Outboxes, TableName, Timestamp,
     polling::{LeaseLength, Poller, PollerSettings, RetryPolicy},
 };
 use testbed::postgres::{DATABASE, DatabaseSession, PostgresOptions, PostgresServer};
@@ -161,6 +161,7 @@ pub(super) fn settings() -> PollerSettings {
         keys_max: 100,
         row_bytes: 1 << 20,
         shutdown_limit: Duration::from_secs(1),
+        on_failed: OnFailed::Stay,
         seed: 1,
     }
 }
