@@ -408,7 +408,7 @@ async fn a_row_that_is_polled_is_corrected_and_one_that_is_streamed_is_routed_ot
     let polled = explained(&[&settings[..], &POLLED[..]].concat(), &row, &[]).await;
     let hint = polled["refused"]["hint"].as_str().expect("a hint");
     let update =
-        "update \"public\".\"outbox\" set KEY_COLUMN = VALUE where ID_COLUMN = '0198'; or,";
+        "update \"public\".\"outbox\" set \"aggregate_id\" = VALUE where \"id\" = '0198'; or,";
     assert!(hint.starts_with(update) && !hint.contains("--dead-letters"), "{hint}");
     let streamed = explained(&settings, &row, &[]).await;
     let hint = streamed["refused"]["hint"].as_str().expect("a hint");

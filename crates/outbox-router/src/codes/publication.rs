@@ -200,6 +200,15 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "setup runs without --create-table",
                 "create it by your migrations, or: `outbox-router setup --apply --create-table`",
             ),
+            case_remedy(
+                Case::PolledMissing,
+                "the table is polled",
+                "if it was renamed: correct table in [[outbox]] and restart; if it was never \
+                 created, or was dropped: `{setup} --create-table --role ROLE`, or create it by your \
+                 migrations and then `{setup} --role ROLE`, where ROLE is the router's: its index \
+                 and its rights were dropped with it. The worker goes on by itself; rows that were \
+                 pending in the old table are gone",
+            ),
         ],
     },
     Explanation {

@@ -1,7 +1,7 @@
 //! What mends one row, and what lets the others go on: a row that is polled can be corrected, and
 //! one that is streamed can no longer be changed.
 
-use relay::{Case, Code, ErrorClass, Failure, Name};
+use relay::{Case, Code, ErrorClass, Failure, Name, OnError};
 
 use crate::config::SourceKind;
 
@@ -38,12 +38,12 @@ impl RowSource {
 const CORRECTIONS: [(Code, &str); 9] = [
     (
         Code::KeyIsNull,
-        "`update {quoted_table} set KEY_COLUMN = VALUE where ID_COLUMN = '{row_id}'`",
+        "`update {quoted_table} set {key_column} = VALUE where {id_column} = '{row_id}'`",
     ),
-    (Code::IdIsNull, "`update {quoted_table} set ID_COLUMN = VALUE where PRIMARY_KEY = VALUE`"),
+    (Code::IdIsNull, "`update {quoted_table} set {id_column} = VALUE where PRIMARY_KEY = VALUE`"),
     (
         Code::TimestampUnusable,
-        "`update {quoted_table} set TIME_COLUMN = VALUE where ID_COLUMN = '{row_id}'`, or set \
+        "`update {quoted_table} set TIME_COLUMN = VALUE where {id_column} = '{row_id}'`, or set \
          timestamp = \"now\" for this table and restart",
     ),
     (Code::HeadersMalformed, CORRECTED),
@@ -57,7 +57,7 @@ const CORRECTIONS: [(Code, &str); 9] = [
 const OWN: &str = "; or {own}";
 
 const CORRECTED: &str =
-    "`update {quoted_table} set COLUMN = VALUE where ID_COLUMN = '{row_id}'`; or {own}";
+    "`update {quoted_table} set COLUMN = VALUE where {id_column} = '{row_id}'`; or {own}";
 
 fn corrected(code: Code) -> Option<&'static str> {
     CORRECTIONS.iter().find(|(known, _)| *known == code).map(|(_, text)| *text)
@@ -95,7 +95,8 @@ pub(super) fn dead_letter_option(failure: &Failure, from: RowSource) -> Option<S
                 | Case::RowTooLargeForKey
         )
     );
-    let class = ErrorClass::of(failure.code).filter(|_| may_be_one)?.as_str();
+    let is_one = failure.names.get(Name::OnError) == Some(OnError::DeadLetter.as_str());
+    let class = ErrorClass::of(failure.code).filter(|_| may_be_one && !is_one)?.as_str();
     let option = "or, so that the events of other keys go on: ";
     let set = format!("write {class} = \"dead_letter\" under [on_error] and restart");
     let streamed = format!(
@@ -159,6 +160,17 @@ mod tests {
                  and restart"
             )
         );
+    }
+
+    #[test]
+    fn of_a_row_that_is_abandoned_by_itself_nothing_is_said_that_is_configured() {
+        let failure = refused(Code::KeyIsNull)
+            .naming(Name::RowId, "7")
+            .naming(Name::KeyColumn, "\"key\"")
+            .naming(Name::IdColumn, "\"n\"")
+            .naming(Name::OnError, OnError::DeadLetter.as_str());
+        let update = "update \"public\".\"outbox\" set \"key\" = VALUE where \"n\" = '7'";
+        assert_eq!(hint(&failure).as_deref(), Some(update));
     }
 
     #[test]

@@ -595,6 +595,9 @@ async fn teardown_forgets_a_switch_whose_slot_is_gone() {
     let why = "public.outbox: it was handed to the stream, whose slot outbox_router is there";
     assert!(refused.err.contains(why) && refused.err.contains("switch polling"), "{refused:?}");
     assert_ne!(polled.server.sql(MADE), "", "nothing was dropped");
+    let asked = polled.type_line("teardown --apply --set postgres.source=stream", "no\n").await;
+    let way = "public.outbox was handed to the stream by ann";
+    assert!(asked.out.contains(way) && asked.out.contains("switch polling"), "{asked:?}");
     polled.server.sql("select pg_drop_replication_slot('outbox_router')");
     polled.server.sql("update outbox_router.switch set state = 'marked'");
     let refused = polled.type_line("teardown --apply --yes", "").await;
@@ -627,6 +630,16 @@ async fn replay_leaves_rows_to_the_router_that_are_not_published() {
     let note = "note: 2 more rows are left out, since they are not marked as published";
     assert!(replay.out.contains(note), "{replay:?}");
     assert!(replay.err.contains("nothing was sent: no row is selected"), "{replay:?}");
+    assert!(replay.out.contains("the router delivers them by itself"), "{replay:?}");
+    // After a switch no worker does.
+    assert_eq!(polled.type_line("setup --apply", "").await.exit, Exit::Done);
+    polled.server.sql(
+        "insert into outbox_router.switch (relation, state, \"by\") \
+         values ('outbox'::regclass, 'stream', 'ann')",
+    );
+    let replay = polled.type_line("replay --id 1 --id 2 --yes", "").await;
+    assert!(replay.out.contains(note), "{replay:?}");
+    assert!(replay.out.contains("no worker polls the table"), "{replay:?}");
 }
 
 #[tokio::test]

@@ -106,7 +106,7 @@ async fn a_row_is_sent_again_by_its_primary_key() {
     let line = format!("replay --id 7,b --id {SEVENTH} --id 9,b --id 7,z --dry-run");
     let dry = stage.type_line(&line).await;
     for words in [
-        "replay 1 rows of public.outbox, ",
+        "replay 1 row of public.outbox, ",
         "\n  id: 4 values of id or primary key (n,tag)\n",
         "note: 1 more rows are left out, since they are not marked as published",
         "note: no row has the id 7,z\n",

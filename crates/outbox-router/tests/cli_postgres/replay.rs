@@ -120,7 +120,7 @@ async fn a_person_is_shown_what_is_sent_where_and_is_asked() {
     let refused = run_command_for(Audience::Person, &url, &line, "yes\n").await;
     assert_eq!((refused.exit, refused.err.as_str()), (Exit::Failure, "nothing was sent\n"));
     let expected = format!(
-        "replay 1 rows of public.outbox, in the order of created_at, id
+        "replay 1 row of public.outbox, in the order of created_at, id
   id: 2 values of id
   key: aggregate_id = k1
   to: the topics of the rows, outbox.event.${{aggregate_type}}

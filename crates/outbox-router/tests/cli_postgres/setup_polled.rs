@@ -264,7 +264,7 @@ async fn a_row_that_is_polled_is_explained_with_its_own_time() {
     assert!(found.out.contains(time), "{found:?}");
     let refused = explain("8").await;
     let update =
-        "hint: update \"public\".\"outbox\" set KEY_COLUMN = VALUE where ID_COLUMN = '8'; or,";
+        "hint: update \"public\".\"outbox\" set \"aggregate_id\" = VALUE where \"id\" = '8'; or,";
     assert!(refused.out.contains(update), "{refused:?}");
 }
 

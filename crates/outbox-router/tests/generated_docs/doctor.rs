@@ -43,7 +43,7 @@ will not under a load, an outage or an attack that are to be expected. A *note* 
 | `--only CODE,…`, `--skip CODE,…` | look for these codes alone, or for all others |
 | `--deny-warnings` | a warning gives exit code 1, too |
 
-Exit code 0: no error (with `--deny-warnings`, and no warning); 1: there are some; 2: the command line
+Exit code 0: no error (with `--deny-warnings`, and no warning); 1: there are some, or no check could be run; 2: the command line
 is wrong; 78: the configuration is wrong, as `outbox-router check` says it.
 
 What `run`, its monitor or `setup` refuse is found by the same functions, and has the same code

@@ -5,7 +5,8 @@ use std::{num::NonZeroI32, time::Duration};
 use outbox_router::polling::sql::{Stuck, StuckFilter, stuck};
 use pgoutput::{Insert, TupleData};
 use relay::{
-    ColumnName, HoldKeys, Moment, Now, Outboxes, PgTimestamp, Role, TopicFacts, TopicTemplate,
+    ColumnName, HoldKeys, Moment, Now, OnFailed, Outboxes, PgTimestamp, Role, TopicFacts,
+    TopicTemplate,
     polling::{
         LeaseLength, PollAction, PollInput, Poller, PollerSettings, Produced, RetryPolicy, RowKey,
         ShardSet,
@@ -260,6 +261,7 @@ async fn deliver(fixture: &Fixture, worker: &mut Worker, polling: &Polling) -> V
         keys_max: 100,
         row_bytes: 1 << 20,
         shutdown_limit: Duration::from_secs(1),
+        on_failed: OnFailed::Stay,
         seed: 1,
     };
     let now = Now { at: Moment::default(), wall: PgTimestamp::from_micros(0) };

@@ -186,6 +186,8 @@ cases! {
     NoTable = "no_table" of TableMissing,
     /// Set-up was not told to create the table.
     TableExpected = "table_expected" of TableMissing,
+    /// It is to be polled.
+    PolledMissing = "polled_missing" of TableMissing,
     /// The table was renamed and renamed back. Reported only.
     RenamedBack = "renamed_back" of TableRenamed,
     /// The child is published, and not configured.

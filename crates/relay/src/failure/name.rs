@@ -59,6 +59,12 @@ names! {
     Statements = "statements",
     /// The id of the row concerned, where messages may show it.
     RowId = "row_id",
+    /// The column of the row's id, as an SQL identifier.
+    IdColumn = "id_column",
+    /// The column that the record's key is made from, as an SQL identifier.
+    KeyColumn = "key_column",
+    /// What `[on_error]` has for the row, where it is `dead_letter`: it waits for nobody.
+    OnError = "on_error",
     /// A topic.
     Topic = "topic",
     /// The argument of `--bootstrap-server`.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Exited, Poller, Work, shards::ShardSet, waits::Waits};
 use crate::{
     clock::Moment,
-    failure::{Case, Class, Code, Failure},
+    failure::{Case, Class, Code, Failure, Name},
     held::OnError,
     routing::{record::TopicId, table::TableName, topic::TopicName},
     telemetry::{Latencies, OtherTopics, TopicTotals},
@@ -136,8 +136,17 @@ impl Poller {
             failed: table.totals.failed,
             abandoned: table.totals.abandoned,
             waiting: count(waits.map_or(0, Waits::len)),
-            failure: table.failure.as_ref().or_else(|| waits?.failure()).cloned(),
+            failure: table.failure.clone().or_else(|| Some(self.of_waiting(waits?.failure()?))),
         })
+    }
+
+    /// Why a row waits. Of one that is abandoned by itself that is said, too.
+    fn of_waiting(&self, failure: &Failure) -> Failure {
+        let failure = failure.clone();
+        match self.settings.on_error.of(failure.code) {
+            OnError::Halt => failure,
+            OnError::DeadLetter => failure.naming(Name::OnError, OnError::DeadLetter.as_str()),
+        }
     }
 
     /// The rows of a table that wait for another attempt of this worker's.

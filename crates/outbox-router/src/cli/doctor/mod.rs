@@ -71,7 +71,7 @@ pub(super) async fn doctor(
         Warnings::Allow => report.count(Severity::Error),
         Warnings::Deny => report.count(Severity::Error) + report.count(Severity::Warning),
     };
-    Ok(if refused == 0 { Exit::Done } else { Exit::Failure })
+    Ok(if refused == 0 && report.has_run() { Exit::Done } else { Exit::Failure })
 }
 
 #[cfg(test)]

@@ -56,6 +56,11 @@ impl Report {
         self.findings().iter().filter(|finding| finding.severity == severity).count()
     }
 
+    /// Whether at least one check was run: else nothing is known of what was asked.
+    pub(super) fn has_run(&self) -> bool {
+        self.results.iter().any(|result| result.outcome.is_ok())
+    }
+
     pub(super) fn passed(&self) -> usize {
         let is_passed =
             |result: &&CheckResult| matches!(&result.outcome, Ok(found) if found.is_empty());

@@ -14,7 +14,7 @@ mod render;
 mod sought;
 mod written;
 
-use relay::{Name, Outboxes, Role, TableName, TopicFacts, source::Oid};
+use relay::{Name, OnError, Outboxes, Role, TableName, TopicFacts, source::Oid};
 use tokio_postgres::Client;
 
 pub use args::{ColumnType, RowArgs};
@@ -79,6 +79,10 @@ pub(super) async fn explain_row(
     // The core does not know how the cluster is reached.
     if let Outcome::Refused(failure) = &mut explained.outcome {
         failure.names.set(Name::Brokers, config.kafka.bootstrap_servers.clone());
+        let is_polled = config.postgres.source == SourceKind::Polling;
+        if is_polled && config.on_error.of(failure.code) == OnError::DeadLetter {
+            failure.names.set(Name::OnError, OnError::DeadLetter.as_str().to_owned());
+        }
         if let Ok(table) = one_table(args.table.as_ref(), config) {
             failure.names.set(Name::QuotedTable, quote_table(&table));
         }

@@ -2,7 +2,7 @@
 
 mod readable;
 
-use relay::{Failure, TableName};
+use relay::{Failure, Name, TableName};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -68,6 +68,19 @@ pub(super) async fn unpolled(client: &Client, config: &Config) -> Result<Vec<Fai
     let mut unpolled = handed(client, config).await?;
     unpolled.extend(streamed(client, config).await?);
     Ok(unpolled)
+}
+
+/// Why workers would take no row of this table.
+///
+/// # Errors
+/// The connection breaks.
+pub(super) async fn unpolled_of(
+    client: &Client,
+    config: &Config,
+    table: &TableName,
+) -> Result<Option<Failure>, Failure> {
+    let (all, name) = (unpolled(client, config).await?, table.to_string());
+    Ok(all.into_iter().find(|failure| failure.names.get(Name::Table) == Some(name.as_str())))
 }
 
 fn names(config: &Config) -> Vec<TableName> {

@@ -49,6 +49,8 @@ pub(super) enum WhyHeld {
     Held,
     /// They are polled, and not marked as published.
     NotPublished,
+    /// They are not marked as published, and no worker polls the table (P043).
+    NotPolled,
 }
 
 /// What became of it.
@@ -68,7 +70,8 @@ impl Plan {
             [] => "in no order: no column says when a row was made, and none is its id".to_owned(),
             columns => format!("in the order of {}", columns.join(", ")),
         };
-        writeln!(out, "replay {} rows of {}, {order}", self.rows, self.table)?;
+        let rows = if self.rows == 1 { "row" } else { "rows" };
+        writeln!(out, "replay {} {rows} of {}, {order}", self.rows, self.table)?;
         for condition in &self.conditions {
             writeln!(out, "  {}", shown_bytes::text(condition.as_bytes(), 500))?;
         }
@@ -93,6 +96,11 @@ impl Plan {
                 WhyHeld::NotPublished => {
                     "they are not marked as published: the router delivers them by itself, unless \
                      they are abandoned (outbox-router dead-letters list)"
+                }
+                WhyHeld::NotPolled => {
+                    "they are not marked as published, and no worker polls the table: what is \
+                     younger than a switch to the stream is the stream's to deliver (P043: \
+                     outbox-router status)"
                 }
             };
             writeln!(out, "note: {} more rows are left out, since {why}", self.held)?;

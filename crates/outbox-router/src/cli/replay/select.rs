@@ -23,6 +23,13 @@ impl Replay<'_> {
         let Self { args, config, reader, table, .. } = *self;
         let rows = OutboxRows::describe(reader, config, table).await?;
         let published = polled_tables::published(reader, config, table).await?;
+        let why_held = match published {
+            None => WhyHeld::Held,
+            Some(_) => match polled_tables::unpolled_of(reader, config, table).await? {
+                None => WhyHeld::NotPublished,
+                Some(_) => WhyHeld::NotPolled,
+            },
+        };
         let columns = &rows.columns;
         let to = match &args.to_topic {
             Some(topic) => format!("topic {topic}"),
@@ -51,7 +58,6 @@ impl Replay<'_> {
         let order = chosen.query.order.iter().map(|column| column.name.clone()).collect();
         let conditions = chosen.shown.clone();
         let table = table.to_string();
-        let why_held = if published.is_some() { WhyHeld::NotPublished } else { WhyHeld::Held };
         let plan = Plan {
             table,
             conditions,

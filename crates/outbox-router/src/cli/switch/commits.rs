@@ -124,8 +124,8 @@ impl Switching<'_> {
                 return Ok(());
             }
             let what = format!(
-                "{} transactions that write have not ended, or their commits wait for a \
-                 synchronous standby",
+                "transactions that write and have not ended, or whose commits wait for a \
+                 synchronous standby: {}",
                 open.len()
             );
             if let Some(wait) = within

@@ -16,6 +16,7 @@ use crate::{
         witness::{self, Records},
     },
     codes::ADMIN,
+    config::print_duration,
     polling::sql::switch::SwitchState,
     postgres::quote_identifier,
     shell::SlotHolder,
@@ -80,9 +81,11 @@ impl Switching<'_> {
         }
         let next = match todo {
             // The configuration of the workers was never changed.
-            ToPolling::Cancel => "workers that run take the tables again; where none runs: \
-                                  outbox-router run"
-                .to_owned(),
+            ToPolling::Cancel => format!(
+                "workers that run take the tables again, at the latest after polling.lease ({}), \
+                 and say standby until then; where none runs: outbox-router run",
+                print_duration(self.config.polling.lease)
+            ),
             ToPolling::Mark | ToPolling::CleanUp => format!(
                 "outbox-router setup --apply {ADMIN}, where it was never typed for polling, and \
                  start outbox-router run again"

@@ -170,8 +170,8 @@ impl Switching<'_> {
                 RowCount::AtLeast(count) => (count, "more than "),
             };
             let what = format!(
-                "{more}{count} rows of {} are abandoned, and later rows of their keys wait for \
-                 them, which the stream would send before",
+                "abandoned rows of {}: {more}{count}; later rows of their keys wait for them, \
+                 which the stream would send before",
                 table.name()
             );
             return Err(Failure::of(Case::SwitchHeld, what)

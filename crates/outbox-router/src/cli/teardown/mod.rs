@@ -20,9 +20,10 @@ use super::{
     Confirmation, Exit, SqlMode, TaskError, TeardownArgs, Terminal,
     connect::{Access, with_connection},
     open_events::{AllOpen, OpenEvents},
-    sql,
+    polled_tables, sql,
 };
 use crate::{
+    codes::ADMIN,
     config::{Config, SourceKind},
     polling::sql::switches_under_way,
 };
@@ -107,6 +108,7 @@ async fn apply(
     let mut backlog = None;
     if let Some(row) = &found {
         refuse_active(row, slot)?;
+        say_handed(client, config, terminal).await?;
         let behind = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or_default();
         writeln!(terminal.out, "the slot {slot} is {} behind", wording::bytes(behind))?;
         let undelivered = Backlog::of(client, slot, publication).await;
@@ -166,6 +168,22 @@ async fn apply(
         drop_role(client, role, terminal).await?;
     }
     Ok(Some((backlog.map_or(Dropped::Before, Dropped::Now), held)))
+}
+
+/// Names the tables that a switch has given to the slot: it cannot give them back without it.
+async fn say_handed(
+    client: &Client,
+    config: &Config,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), TaskError> {
+    for Failure { message, .. } in polled_tables::handed(client, config).await? {
+        writeln!(
+            terminal.out,
+            "{message}: outbox-router switch polling {ADMIN} gives it back to workers, and needs the \
+             slot"
+        )?;
+    }
+    Ok(())
 }
 
 const SLOT: &str = "\

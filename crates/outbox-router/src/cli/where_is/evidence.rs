@@ -58,6 +58,8 @@ pub(super) struct Event {
 pub(super) enum Mark {
     /// The row has these.
     Row(RowMarks),
+    /// It is not marked as published, and no worker takes it: the table is handed to the stream.
+    Unpolled(Box<Failure>),
     /// The row has left its table since it was read.
     Gone,
     /// They cannot be read.
@@ -173,7 +175,7 @@ impl Mark {
         match self {
             Self::Row(marks) => marks.state == RowState::Published,
             Self::Gone => true,
-            Self::Unreadable(_) => false,
+            Self::Unpolled(_) | Self::Unreadable(_) => false,
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     cli::{TaskError, connect, polled_tables},
     config::Config,
-    polling::sql::{PolledTable, row_marks},
+    polling::sql::{PolledTable, RowState, row_marks},
 };
 
 /// Reads them.
@@ -33,11 +33,18 @@ pub(super) async fn read(
             continue;
         }
         let described = PolledTable::read(client, &table, &settings).await;
+        let unpolled = polled_tables::unpolled_of(client, config, &table.outbox.name).await?;
         for event in sought {
             let mark = match &described {
                 Ok(table) => mark(client, table, event).await,
                 Err(failure) => Err(failure.clone()),
             };
+            let mark = mark.map(|mark| match (&unpolled, mark) {
+                (Some(why), Mark::Row(marks)) if is_for_worker(marks.state) => {
+                    Mark::Unpolled(Box::new(why.clone()))
+                }
+                (_, mark) => mark,
+            });
             event.mark = Some(mark.or_else(unreadable)?);
         }
     }
@@ -49,6 +56,18 @@ async fn mark(client: &Client, table: &PolledTable, event: &Event) -> Result<Mar
     let Some(row) = row else { return Ok(Mark::Gone) };
     let marks = row_marks(client, table, &row).await?;
     Ok(marks.map_or(Mark::Gone, Mark::Row))
+}
+
+/// Whether a worker would take the row, now or later.
+fn is_for_worker(state: RowState) -> bool {
+    match state {
+        RowState::Pending
+        | RowState::Claimed
+        | RowState::Retried
+        | RowState::Behind(_)
+        | RowState::Later => true,
+        RowState::Published | RowState::Abandoned | RowState::Other => false,
+    }
 }
 
 /// That the table or this role does not fit is an answer about the row; that nobody answers is

@@ -16,7 +16,7 @@ fn of_polled(failure: Failure, table: &TableName) -> Failure {
 
 /// There is no such table.
 pub(super) fn missing(table: &TableName) -> Failure {
-    Failure::new(Code::TableMissing, format!("table {table} does not exist"))
+    Failure::of(Case::PolledMissing, format!("table {table} does not exist"))
         .naming(Name::Table, table)
 }
 

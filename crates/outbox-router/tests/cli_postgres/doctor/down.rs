@@ -56,6 +56,16 @@ pub(super) async fn a_postgres_that_is_down_hides_nothing_of_kafka() {
     assert_ne!(found.part("not_run"), 0);
 }
 
+/// A program that looks for one code must not take silence for health.
+#[tokio::test]
+async fn where_no_check_could_be_run_the_exit_code_says_so() {
+    let url = format!("postgres://router@{NOBODY}/shop");
+    let found = doctor(None, &line(&url, NOBODY, &["doctor", "--json", "--only", "D010"])).await;
+    assert_ne!(found.part("not_run"), 0);
+    assert_eq!(found.part("findings").as_array().expect("findings").len(), 0);
+    assert_eq!(found.exit, Exit::Failure);
+}
+
 /// The kernel accepts the connections, and nobody ever answers.
 #[tokio::test]
 async fn servers_that_never_answer_are_given_up_in_time() {

@@ -19,6 +19,7 @@ use crate::{
         topic::{NoTopic, TopicRule},
         topics::Topics,
     },
+    source::quote_identifier,
 };
 use topic_cache::TopicCache;
 
@@ -260,7 +261,10 @@ impl TableRouter {
     #[cold]
     pub(crate) fn refuse(&self, event: &Event<'_>, code: Code, what: &str) -> Failure {
         let what = format!("{} of {}: {what}", name_of_row(event), self.table.name);
+        let column = |role| quote_identifier(self.columns.name(role));
         naming_row(Failure::new(code, what), event)
+            .naming(Name::IdColumn, column(Role::Id))
+            .naming(Name::KeyColumn, column(Role::AggregateId))
     }
 }
 

@@ -58,13 +58,22 @@ pub(super) fn text(
 
 fn behind(tables: &[SurveyedTable]) -> String {
     let Some(rows) = sum(tables) else { return "unknown".to_owned() };
+    let others = match uncounted(tables) {
+        0 => "",
+        1 => ", without a table that could not be counted",
+        _ => ", without the tables that could not be counted",
+    };
     if rows.pending.rows() == 0 {
-        return "nothing is pending".to_owned();
+        return format!("nothing is pending{others}");
     }
     let oldest = rows.oldest().map(|age| format!(", the oldest for {}", wording::roughly(age)));
     let oldest = oldest.unwrap_or_default();
     let not_due = of_which_not_due(rows.not_due, rows.due_in());
-    format!("{} pending{not_due}{oldest}", counted(rows.pending))
+    format!("{} pending{not_due}{oldest}{others}", counted(rows.pending))
+}
+
+fn uncounted(tables: &[SurveyedTable]) -> usize {
+    tables.iter().filter(|table| table.figures.is_err()).count()
 }
 
 fn empty_in(reading: &PollingReading) -> Option<Duration> {
@@ -135,6 +144,7 @@ pub(super) fn json(reading: &PollingReading, judged: &Judged, config: &Config) -
         "name": config.name,
         "pending_rows": rows.map(|rows| rows.pending.rows()),
         "pending_is_at_least": rows.is_some_and(|rows| matches!(rows.pending, RowCount::AtLeast(_))),
+        "uncounted_tables": uncounted(tables),
         "oldest_pending_seconds": rows.and_then(|rows| Some(rows.oldest()?.as_secs_f64())),
         "empty_in_seconds": empty_in(reading).map(|time| time.as_secs()),
         "blame": verdict.blame.who.as_str(),

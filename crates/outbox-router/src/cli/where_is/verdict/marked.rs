@@ -30,6 +30,11 @@ pub(super) fn marked(event: &Event, mark: &Mark) -> Option<Verdict> {
             };
             Some(unread(event).unwrap_or_else(gone))
         }
+        Mark::Unpolled(failure) => {
+            let why = failure.message_with_causes();
+            let reason = format!("{lost}, its row is not marked as published, and {why}");
+            Some(State::Waiting.because(reason).of_failure(failure))
+        }
         Mark::Unreadable(failure) => {
             let why = failure.message_with_causes();
             let reason = format!("{lost}, and its marks cannot be read: {why}");

@@ -146,6 +146,22 @@ fn a_row_that_is_not_marked_is_pending() {
     expect(&polled(RowState::Later, 0, None), (State::Waiting, later), None, None);
 }
 
+/// It is the stream's to deliver.
+#[test]
+fn a_row_that_no_worker_takes_says_why() {
+    let failure = Failure::new(Code::Switched, "table t was handed to the stream");
+    let event = Event {
+        mark: Some(Mark::Unpolled(Box::new(failure))),
+        ..polled(RowState::Pending, 0, None)
+    };
+    let verdict = judge(&event, None, "");
+    let reason = "its record was not found, its row is not marked as published, and table t was \
+                  handed to the stream";
+    assert_eq!((verdict.state, verdict.reason.as_str()), (State::Waiting, reason));
+    assert_eq!(verdict.code.as_deref(), Some("P043"));
+    assert!(verdict.hint.is_some_and(|hint| hint.contains("switch polling")));
+}
+
 #[test]
 fn a_pending_row_that_cannot_be_routed_says_why() {
     let failure = Box::new(Failure::new(Code::TopicMissing, "topic t does not exist"));

@@ -101,6 +101,27 @@ fn a_server_that_does_not_answer_is_the_finding() {
 }
 
 #[test]
+fn of_a_table_that_cannot_be_counted_nothing_is_said() {
+    let refused = || SurveyedTable {
+        figures: Err(Failure::new(Code::AuthenticationFailed, "permission denied")),
+        ..surveyed()
+    };
+    let behind = |tables| {
+        let text = text(&reading(None, tables));
+        text.lines().find_map(|line| line.strip_prefix("behind    ").map(str::to_owned)).unwrap()
+    };
+    let one = ", without a table that could not be counted";
+    assert_eq!(behind(vec![pending(0, 0.0), refused()]), format!("nothing is pending{one}"));
+    let several = behind(vec![pending(3, 0.5), refused(), refused()]);
+    assert!(several.ends_with(", without the tables that could not be counted"), "{several}");
+    assert_eq!(behind(vec![refused()]), "unknown");
+    let reading = reading(None, vec![pending(0, 0.0), refused()]);
+    let config = Config::default();
+    let json = render::json(&reading, &judge(&reading, &config), &config);
+    assert_eq!((&json["pending_rows"], &json["uncounted_tables"]), (&json!(0), &json!(1)));
+}
+
+#[test]
 fn the_router_of_another_source_is_another_router() {
     let other = Other { is: "pipeline shop, source stream".to_owned() };
     let reading = PollingReading { other: Some(other), ..reading(None, vec![surveyed()]) };
