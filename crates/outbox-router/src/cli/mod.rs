@@ -51,6 +51,7 @@ mod topic_lookups;
 mod topic_ranges;
 mod topic_template;
 mod transaction_waits;
+mod typed;
 mod where_is;
 mod witness;
 

@@ -2,7 +2,7 @@
 
 mod readable;
 
-use relay::{Failure, Name, TableName};
+use relay::{Failure, TableName};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -43,12 +43,17 @@ pub(super) async fn published(
 ///
 /// # Errors
 /// The connection breaks.
-pub(super) async fn streamed(
+pub(super) async fn streamed(client: &Client, config: &Config) -> Result<Vec<Failure>, Failure> {
+    streamed_of(client, config, &names(config)).await
+}
+
+async fn streamed_of(
     mut client: &Client,
     config: &Config,
+    tables: &[TableName],
 ) -> Result<Vec<Failure>, Failure> {
     let stream = settings(config).stream;
-    let kept = kept_from_workers(&mut client, &stream, &names(config)).await?;
+    let kept = kept_from_workers(&mut client, &stream, tables).await?;
     Ok(kept.into_iter().map(|(_, failure)| failure).collect())
 }
 
@@ -65,22 +70,21 @@ pub(super) async fn handed(client: &Client, config: &Config) -> Result<Vec<Failu
 /// # Errors
 /// The connection breaks.
 pub(super) async fn unpolled(client: &Client, config: &Config) -> Result<Vec<Failure>, Failure> {
-    let mut unpolled = handed(client, config).await?;
-    unpolled.extend(streamed(client, config).await?);
-    Ok(unpolled)
+    unpolled_of(client, config, &names(config)).await
 }
 
-/// Why workers would take no row of this table.
+/// The same, of these tables.
 ///
 /// # Errors
 /// The connection breaks.
 pub(super) async fn unpolled_of(
     client: &Client,
     config: &Config,
-    table: &TableName,
-) -> Result<Option<Failure>, Failure> {
-    let (all, name) = (unpolled(client, config).await?, table.to_string());
-    Ok(all.into_iter().find(|failure| failure.names.get(Name::Table) == Some(name.as_str())))
+    tables: &[TableName],
+) -> Result<Vec<Failure>, Failure> {
+    let mut unpolled = sql::handed(client, tables).await?;
+    unpolled.extend(streamed_of(client, config, tables).await?);
+    Ok(unpolled)
 }
 
 fn names(config: &Config) -> Vec<TableName> {

@@ -1,5 +1,7 @@
 //! Which rows there are to send, and how many.
 
+use std::slice::from_ref;
+
 use relay::{Case, Failure};
 
 use super::{
@@ -23,12 +25,12 @@ impl Replay<'_> {
         let Self { args, config, reader, table, .. } = *self;
         let rows = OutboxRows::describe(reader, config, table).await?;
         let published = polled_tables::published(reader, config, table).await?;
-        let why_held = match published {
-            None => WhyHeld::Held,
-            Some(_) => match polled_tables::unpolled_of(reader, config, table).await? {
-                None => WhyHeld::NotPublished,
-                Some(_) => WhyHeld::NotPolled,
-            },
+        let why_held = if published.is_none() {
+            WhyHeld::Held
+        } else if polled_tables::unpolled_of(reader, config, from_ref(table)).await?.is_empty() {
+            WhyHeld::NotPublished
+        } else {
+            WhyHeld::NotPolled
         };
         let columns = &rows.columns;
         let to = match &args.to_topic {

@@ -6,7 +6,9 @@ use clap::ValueEnum;
 
 use super::{BackfillArgs, OlderRows, SetupArgs, TableForm};
 use crate::{
-    cli::{BadRow, DeadLetterTables, MissingTable, RecordPart, flags::NotifyTrigger},
+    cli::{
+        BadRow, DeadLetterTables, MissingTable, RecordPart, flags::NotifyTrigger, typed::in_comment,
+    },
     codes::ADMIN,
     config::print_duration,
     shell_word::shell_word,
@@ -15,8 +17,7 @@ use crate::{
 /// What `--wait` is where nobody types it.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// `setup --apply` with the flags that were typed. `--config` and `--set` are left out, as in every
-/// command that is shown. A password may be in `--set`, and may be in `--admin-url`.
+/// `setup --apply` with the flags that were typed. A password may be in `--admin-url`.
 pub(super) fn to_apply(args: &SetupArgs) -> String {
     let BackfillArgs { rows, condition, rate, bad } = &args.backfill;
     let flags = [
@@ -37,12 +38,8 @@ pub(super) fn to_apply(args: &SetupArgs) -> String {
         condition.as_ref().map(|condition| format!("--where {}", shell_word(condition))),
         rate.map(|rate| format!("--rate {rate}")),
     ];
-    let flags = flags.into_iter().flatten().map(str::to_owned);
-    let flags = flags.chain(with_values.into_iter().flatten());
-    let line: Vec<String> =
-        std::iter::once("outbox-router setup --apply".to_owned()).chain(flags).collect();
-    // It stands in a comment, of which a second line would be no part.
-    line.join(" ").replace(['\n', '\r'], " ")
+    let flags = flags.map(|flag| flag.map(str::to_owned));
+    in_comment("outbox-router setup --apply", flags.into_iter().chain(with_values))
 }
 
 #[cfg(test)]

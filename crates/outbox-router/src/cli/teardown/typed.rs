@@ -1,13 +1,12 @@
 //! The command that runs what was printed.
 
 use crate::{
-    cli::{Confirmation, OpenGaps, RecordPart, TeardownArgs},
+    cli::{Confirmation, OpenGaps, RecordPart, TeardownArgs, typed::in_comment},
     codes::ADMIN,
     shell_word::shell_word,
 };
 
-/// `teardown --apply` with the flags that were typed. `--config` and `--set` are left out, as in
-/// every command that is shown. A password may be in `--set`, and may be in `--admin-url`.
+/// `teardown --apply` with the flags that were typed. A password may be in `--admin-url`.
 pub(super) fn to_apply(args: &TeardownArgs) -> String {
     let role = args.role.as_ref().map(|role| format!("--role {}", shell_word(role)));
     let flags = [
@@ -17,11 +16,7 @@ pub(super) fn to_apply(args: &TeardownArgs) -> String {
         role.as_deref(),
         args.admin.admin_url.as_ref().map(|_| ADMIN),
     ];
-    let line: Vec<&str> = std::iter::once("outbox-router teardown --apply")
-        .chain(flags.into_iter().flatten())
-        .collect();
-    // It stands in a comment, of which a second line would be no part.
-    line.join(" ").replace(['\n', '\r'], " ")
+    in_comment("outbox-router teardown --apply", flags.map(|flag| flag.map(str::to_owned)))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What polled rows' own marks say, of those whose records were not found.
 
+use std::slice::from_ref;
+
 use relay::{Code, Failure};
 use tokio_postgres::Client;
 
@@ -33,13 +35,14 @@ pub(super) async fn read(
             continue;
         }
         let described = PolledTable::read(client, &table, &settings).await;
-        let unpolled = polled_tables::unpolled_of(client, config, &table.outbox.name).await?;
+        let unpolled =
+            polled_tables::unpolled_of(client, config, from_ref(&table.outbox.name)).await?;
         for event in sought {
             let mark = match &described {
                 Ok(table) => mark(client, table, event).await,
                 Err(failure) => Err(failure.clone()),
             };
-            let mark = mark.map(|mark| match (&unpolled, mark) {
+            let mark = mark.map(|mark| match (unpolled.first(), mark) {
                 (Some(why), Mark::Row(marks)) if is_for_worker(marks.state) => {
                     Mark::Unpolled(Box::new(why.clone()))
                 }
