@@ -90,7 +90,7 @@ async fn sigterm_while_kafka_does_not_respond_exits_at_the_deadline_with_code_75
 }
 
 #[tokio::test]
-async fn postgresql_stops_while_the_router_is_idle() {
+async fn postgresql_stops_within_two_seconds_while_the_router_is_idle() {
     let mut fixture = Fixture::builder().start().await.unwrap();
     write(&mut fixture, 100).await.unwrap();
     fixture.wait_delivered(DEADLINE).await.unwrap();
@@ -98,6 +98,7 @@ async fn postgresql_stops_while_the_router_is_idle() {
 
     let took = fixture.postgres.stop(ShutdownMode::Fast, SHORT_DEADLINE).await.unwrap();
     println!("PostgreSQL stopped in {took:?}");
+    assert!(took <= Duration::from_secs(2), "it took {took:?}");
 
     fixture.postgres.start_again().await.unwrap();
     fixture.wait_streaming().await.unwrap();
@@ -111,12 +112,13 @@ async fn postgresql_stops_while_the_router_is_idle() {
 }
 
 #[tokio::test]
-async fn postgresql_stops_while_the_router_waits_for_kafka() {
+async fn postgresql_stops_within_ten_seconds_while_the_router_waits_for_kafka() {
     let mut fixture = Fixture::builder().own_kafka(KafkaOptions::default()).start().await.unwrap();
     pause_kafka_with_events_in_flight(&mut fixture).await.unwrap();
 
     let took = fixture.postgres.stop(ShutdownMode::Fast, SHORT_DEADLINE).await.unwrap();
     println!("PostgreSQL stopped in {took:?}");
+    assert!(took <= Duration::from_secs(10), "it took {took:?}");
 
     fixture.postgres.start_again().await.unwrap();
     fixture.kafka.owned().unwrap().resume().unwrap();
@@ -143,7 +145,10 @@ async fn a_standby_takes_over_when_the_streaming_router_is_killed() {
         status.pointer("/totals/events_acked").and_then(Value::as_u64).is_some_and(|n| n > 0)
     };
     standby.wait_status("a first acknowledgement", SHORT_DEADLINE, acked).await.unwrap();
-    println!("first acknowledgement {:?} after the kill", killed.elapsed());
+    let took = killed.elapsed();
+    println!("first acknowledgement {took:?} after the kill");
+    // The promise is two seconds; the rest is for a machine that is busy with other scenarios.
+    assert!(took <= Duration::from_secs(5), "it took {took:?}");
 
     // What was killed comes back as the standby of the other.
     fixture.router.start_again().unwrap();
