@@ -30,6 +30,7 @@ pub mod config;
 mod created_at;
 #[cfg(feature = "failpoints")]
 pub mod failpoint;
+mod filter_labels;
 pub mod held;
 pub mod kafka;
 pub mod migrate;

@@ -79,6 +79,7 @@ pub fn polled_sql(config: &Config, worker: Uuid) -> SqlSettings {
         name: config.name.clone(),
         lease: config.polling.lease,
         hold_keys: config.dead_letters.hold_key,
+        row_bytes: size(config.limits.row_bytes),
         keep_bytes: size(config.limits.window_bytes),
         on_error: config.on_error,
         scope: RowScope::All,
@@ -101,7 +102,6 @@ pub fn polled_sweep(config: &Config, scan: Scan) -> Option<SweepSettings> {
         sql: polled_sql(config, Uuid::nil()),
         rules: RemovalRules {
             keep: section.keep,
-            abandoned_keep: section.abandoned_keep,
             time_column: section.time_column.clone(),
             batch: section.batch,
             lock_timeout: section.lock_timeout,

@@ -518,6 +518,7 @@ async fn the_status_has_its_documented_shape() {
             },
             "history": [],
             "server": null,
+            "server_warning": null,
             "backpressure_seconds": {"window": 0.0, "queue": 0.0, "topic": 0.0, "row": 0.0, "isolation": 0.0},
             "name": "shop", "slot_name": "shop_slot", "version": env!("CARGO_PKG_VERSION"), "state": "streaming",
             "reason": null, "blame": "nobody", "age_seconds": 0, "retention": null,

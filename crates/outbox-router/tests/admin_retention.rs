@@ -42,6 +42,7 @@ async fn what_retention_does_is_in_the_status() {
         "tables": [{
             "table": "public.outbox",
             "removed": 30,
+            "older": 0,
             "rows": 70,
             "bytes": 16_384,
             "oldest_seconds": 86_410.5,

@@ -17,12 +17,13 @@
 //! * `protocol`: what core and shell exchange: settings, inputs, actions, the status update.
 //! * `machine`: [`Relay`], the states between sessions, and what follows from each input.
 //! * `session`: one replication connection, from its first frame to its last status update.
+//! * `delivered`: which rows of a table are delivered: what every removal has to prove.
+//! * `handover`: how far a back-fill or a switch got, and what follows from it.
 //! * `dry_run`: [`DryRun`], the records of a stream that is only looked at.
 //! * `routing`: from a row to a record: table, columns, route, headers, partition, topic.
 //! * `ports`: records out, acknowledgements in.
 //! * `witness`: the record in the state topic: how far everything is acknowledged, and where.
 //! * `held`: events that wait in a table instead of stopping the stream.
-//! * `retention`: which rows of a table may be deleted, because they are confirmed.
 //! * `source`: what slot, publication and server look like, and what is wrong with them.
 //! * `failure`: every code, and the class that decides what follows from it.
 //! * `state`, `telemetry`: what the core reports: state, reason and numbers.
@@ -58,17 +59,19 @@ compile_error!("failpoints are for tests: build without them, or with debug asse
 
 mod backlog;
 mod clock;
+pub mod delivered;
 mod dry_run;
 pub mod failpoint;
 mod failure;
+pub mod handover;
 pub mod held;
 mod machine;
+mod notice;
 pub mod polling;
 mod ports;
 mod progress;
 mod protocol;
 mod republish;
-pub mod retention;
 mod routing;
 mod session;
 pub mod source;
@@ -79,18 +82,19 @@ pub mod testing;
 pub mod witness;
 pub mod wording;
 
-pub use backlog::{BacklogFrom, BacklogSettings};
+pub use backlog::{BacklogFrom, BacklogSettings, LONGEST_RECORD, NamedStandby, SqlReach};
 pub use clock::{Moment, Now};
 pub use dry_run::{DryFrame, DryRun, Mapping, Transaction};
 pub use failure::{Case, Class, Code, Failure, Name, Names};
 pub use held::{ErrorClass, ErrorPolicy, HeldLimits, HeldSettings, HoldKeys, OnError};
 pub use machine::{Relay, TOPICS_COUNTED};
-pub use pgoutput::{Lsn, Oid, PgTimestamp, ReplyRequest};
+pub use notice::{ServerNotice, is_of_standby};
+pub use pgoutput::{Lsn, Oid, PgTimestamp, ReplyRequest, Xid};
 pub use ports::{AckRun, Acks, RecordSink, Refusal, RefusalReason};
 pub use progress::{ConfirmedLsn, SessionId, Ticket, Timing, TransactionRef, Window};
 pub use protocol::{
-    Action, ExitReason, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings, ServerNotice,
-    StateTopicRead, StateTopicRecord, StatusUpdate, WitnessSettings, Write,
+    Action, ExitReason, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings, StateTopicRead,
+    StateTopicRecord, StatusUpdate, WitnessSettings, Write,
 };
 pub use republish::{Offered, Republish, RepublishSettings};
 pub use routing::{
@@ -99,13 +103,14 @@ pub use routing::{
     FilterKind, Format, Header, HeaderNames, HeaderValue, Headers, IllegalTemplate,
     IllegalTopicName, Intervals, JavaRegex, JsonPointer, MalformedTemplate, MissingColumns,
     OnMismatch, OnNotJson, OnUpdate, OutboxTable, Outboxes, PRESETS, Preset, Record, Role,
-    RowFilter, RowHeaders, TableName, Template, TemplatePart, Times, Timestamp, TombstoneOn,
-    TopicFacts, TopicId, TopicName, TopicTemplate, UnsupportedRegex, hash_of_key, is_role_required,
-    java_properties, partition_for_key, timestamptz_in_utc,
+    RowColumns, RowFilter, RowHeaders, TableName, Template, TemplatePart, Times, Timestamp,
+    TombstoneOn, TopicFacts, TopicId, TopicName, TopicTemplate, UnsupportedRegex, ValueType,
+    hash_of_key, is_role_required, java_properties, partition_for_key, row_columns,
+    timestamptz_in_utc,
 };
 pub use session::{Fate, LastRow, Onlooker, Reason, Unsent};
 pub use state::{Condition, State};
 pub use telemetry::{
     HeldReport, HeldTotals, LATENCY_BOUNDS, Latencies, NewLetter, OtherTopics, PauseReason,
-    Reconnects, RowsIgnored, SkippedRow, Snapshot, TopicTotals, WitnessReport,
+    Reconnects, Rereads, RowsIgnored, SkippedRow, Snapshot, TopicTotals, WitnessReport,
 };

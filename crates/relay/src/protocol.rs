@@ -9,6 +9,7 @@ use crate::{
     backlog::{BacklogFrom, BacklogSettings},
     failure::Failure,
     held::{HeldAnswer, HeldRequest, HeldSettings},
+    notice::ServerNotice,
     ports::Acks,
     progress::{feedback::Timing, ledger::ConfirmedLsn, ticket::TransactionRef, window::Window},
     routing::{record::TopicId, table::Outboxes, topic::TopicName, topics::TopicFacts},
@@ -165,15 +166,6 @@ pub struct StateTopicRecord {
     pub value: Vec<u8>,
     /// Its offset; the state topic has one partition.
     pub offset: i64,
-}
-
-/// A NOTICE or WARNING of the server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerNotice {
-    /// `SQLSTATE`.
-    pub code: String,
-    /// The text, in the language of the server's `lc_messages`.
-    pub message: String,
 }
 
 /// A write to the state topic.

@@ -6,8 +6,10 @@ use std::{collections::BTreeMap, ops::AddAssign, sync::Arc, time::Duration};
 use pgoutput::{Lsn, PgTimestamp};
 
 use crate::{
+    delivered::{EventsSince, Place},
     failure::Code,
     held::{EventId, HeldEvent, HeldLimits, Leaving, Letter, Outcome},
+    notice::ServerNotice,
     progress::WitnessStore,
     routing::topic::TopicName,
     source::{Baseline, Gap, Mark},
@@ -142,10 +144,26 @@ pub struct Snapshot {
     pub has_session: bool,
     /// Process id of the walsender that holds the slot, when another router does.
     pub slot_holder: Option<i32>,
+    /// What the server reads again before it sends the first row of this session; `None` where it
+    /// has sent something.
+    pub rereads: Option<Rereads>,
+    /// What the server warns of within the stream, if that is no gap.
+    pub warning: Option<ServerNotice>,
     /// What slot and publication looked like when the last session began.
     pub baseline: Option<Arc<Baseline>>,
     /// What the witness contains.
     pub witness: WitnessReport,
+}
+
+/// A session to which the server has sent nothing yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rereads {
+    /// The slot's `restart_lsn` when the session began; `None` where it was not shown.
+    pub from: Option<Lsn>,
+    /// Where the slot stood then.
+    pub to: Lsn,
+    /// For how long the session has lasted.
+    pub lasts: Duration,
 }
 
 impl Snapshot {
@@ -221,6 +239,9 @@ pub struct WitnessReport {
     pub began_without: Option<Mark>,
     /// Topics that are gone with their records.
     pub lost_topics: Vec<LostTopic>,
+    /// From where on the rows of outboxes and of their partitions are events; empty without a state
+    /// topic.
+    pub since: Arc<BTreeMap<Place, EventsSince>>,
 }
 
 impl Default for WitnessReport {
@@ -236,6 +257,7 @@ impl Default for WitnessReport {
             accepted: Vec::new(),
             began_without: None,
             lost_topics: Vec::new(),
+            since: Arc::default(),
         }
     }
 }

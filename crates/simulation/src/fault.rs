@@ -45,6 +45,11 @@ faults! {
     ServerError = "server-error";
     /// A standby takes over that has everything, with its copy of the slot.
     PromoteStandby = "promote-standby";
+    /// The standby that `synchronized_standby_slots` names is away for a while.
+    StandbyAway = "standby-away";
+    /// That standby takes over, with its copy of the slot: it has what was sent, and may lack what
+    /// was committed since.
+    PromoteNamed = "promote-named";
     /// A transaction larger than the window.
     LongTransaction = "long-transaction";
     /// The outbox gets other columns, within a transaction.
@@ -134,6 +139,8 @@ impl Fault {
             | Self::AllDown
             | Self::CutConnection
             | Self::PromoteStandby
+            | Self::StandbyAway
+            | Self::PromoteNamed
             | Self::LongTransaction
             | Self::AlterTable
             | Self::LeaderDown
@@ -142,7 +149,9 @@ impl Fault {
             | Self::GrowTopic
             | Self::GrowWhileDown => &[],
             Self::KillAtFailpoint => &[Code::ServerNotReady, Code::DeliveryFailed],
-            Self::FreezeRouter | Self::BlackHole | Self::CutOff => &[Code::ServerSilent],
+            Self::FreezeRouter | Self::BlackHole | Self::CutOff => {
+                &[Code::ServerSilent, Code::WalsenderBusy]
+            }
             Self::CrashServer | Self::FastStop => &[Code::ServerNotReady],
             Self::ServerError => &[Code::ServerError],
             Self::RecreateSlot | Self::AdvanceSlot => &[Code::SlotMoved],

@@ -51,11 +51,28 @@ pub enum Invariant {
     W8Shutdown,
     /// Polling: only a row with something wrong with it counts as failed.
     W9Blame,
+    /// No row leaves its table that is in no topic, not held, and not given up by a person; and
+    /// what is delivered leaves it.
+    R1Kept,
+    /// Polling: a row into which something was written that no broker has is not marked.
+    R2LastVersion,
+    /// When a gap is closed, and when nothing is open, no row of the tables is missing that nobody
+    /// has given up.
+    R3Closed,
+    /// A switch marks no row that is in no topic and that nobody has given up, and none that was
+    /// written since it was read.
+    R4Marked,
+    /// When tables are handed to a stream, each of their rows is in a topic, or comes from the
+    /// slot, or is given up by a person.
+    R5Handed,
+    /// A back-fill sends no row twice, but for what an interruption may repeat, and none that comes
+    /// from the slot.
+    R6Repeated,
 }
 
 impl Invariant {
     /// Every one there is.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 26] = [
         Self::S1Complete,
         Self::S2NeverAhead,
         Self::S3Order,
@@ -76,6 +93,12 @@ impl Invariant {
         Self::W7Shards,
         Self::W8Shutdown,
         Self::W9Blame,
+        Self::R1Kept,
+        Self::R2LastVersion,
+        Self::R3Closed,
+        Self::R4Marked,
+        Self::R5Handed,
+        Self::R6Repeated,
     ];
 }
 
@@ -102,6 +125,12 @@ impl fmt::Display for Invariant {
             Self::W7Shards => "W7 shards",
             Self::W8Shutdown => "W8 shutdown",
             Self::W9Blame => "W9 blame",
+            Self::R1Kept => "R1 kept until delivered",
+            Self::R2LastVersion => "R2 last version",
+            Self::R3Closed => "R3 closed gaps",
+            Self::R4Marked => "R4 marked by a switch",
+            Self::R5Handed => "R5 handed to a stream",
+            Self::R6Repeated => "R6 repeated by a back-fill",
         })
     }
 }

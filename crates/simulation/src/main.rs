@@ -9,8 +9,11 @@ use std::{
 use clap::Parser;
 use simulation::{
     coverage::{self, Coverage},
+    invariant::Violation,
     plan::{Plan, Trace},
     polling::{self, PollingCoverage, plan::PollingPlan},
+    repairs::{self, RepairsCoverage},
+    rows::{self, RowsCoverage},
     run::{run, shrink},
 };
 
@@ -38,6 +41,13 @@ struct Arguments {
     /// Only the polling source. Without this, one seed of it is run for every four of the stream.
     #[arg(long)]
     polling: bool,
+    /// Only the life of rows. Without this, one seed of it is run for each of the stream.
+    #[arg(long, conflicts_with_all = ["polling", "faults"])]
+    rows: bool,
+    /// Only repairs: what closes gaps, and what a switch marks. Without this, one seed of them is
+    /// run for each of the stream.
+    #[arg(long, conflicts_with_all = ["polling", "rows", "faults"])]
+    repairs: bool,
     /// With --seed: inject only these of its faults, by number.
     #[arg(long, value_delimiter = ',', requires = "seed")]
     faults: Option<Vec<usize>>,
@@ -66,7 +76,11 @@ fn main() -> ExitCode {
     match arguments.seed {
         Some(seed) => {
             let trace = if arguments.trace { Trace::On } else { Trace::Off };
-            if arguments.polling {
+            if arguments.rows {
+                replay_rows(seed, trace)
+            } else if arguments.repairs {
+                replay_repairs(seed, trace)
+            } else if arguments.polling {
                 replay_polling(seed, arguments.faults.as_deref(), trace)
             } else {
                 replay(seed, arguments.faults.as_deref(), trace)
@@ -118,6 +132,49 @@ fn replay_polling(seed: u64, faults: Option<&[usize]>, trace: Trace) -> ExitCode
     }
 }
 
+fn replay_rows(seed: u64, trace: Trace) -> ExitCode {
+    let mut coverage = RowsCoverage::default();
+    let result = rows::run::run(seed, trace, &mut coverage);
+    print!("{}", coverage.report());
+    replayed("rows", seed, result)
+}
+
+fn replay_repairs(seed: u64, trace: Trace) -> ExitCode {
+    let mut coverage = RepairsCoverage::default();
+    let result = repairs::run::run(seed, trace, &mut coverage);
+    print!("{}", coverage.report());
+    replayed("repairs", seed, result)
+}
+
+fn replayed(of: &str, seed: u64, result: Result<(), Violation>) -> ExitCode {
+    match result {
+        Ok(()) => {
+            println!("{of} seed {seed} · violations 0");
+            ExitCode::SUCCESS
+        }
+        Err(violation) => {
+            println!("{violation}\n{of} seed {seed} · violations 1");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a seed of the life of rows. Returns whether nothing was violated.
+fn run_rows(seed: u64, coverage: &mut RowsCoverage) -> bool {
+    let Err(violation) = rows::run::run(seed, Trace::Off, coverage) else { return true };
+    println!("rows seed {seed}: {violation}");
+    println!("  replay: scripts/simulate.sh --rows --seed {seed} --trace");
+    false
+}
+
+/// Runs a seed of repairs. Returns whether nothing was violated.
+fn run_repairs(seed: u64, coverage: &mut RepairsCoverage) -> bool {
+    let Err(violation) = repairs::run::run(seed, Trace::Off, coverage) else { return true };
+    println!("repairs seed {seed}: {violation}");
+    println!("  replay: scripts/simulate.sh --repairs --seed {seed} --trace");
+    false
+}
+
 fn describe(plan: &Plan) {
     let Plan { seed, steps, version, routers, state_topic, window, .. } = plan;
     let Plan { person, queue, partitions, dead_letters, faults, .. } = plan;
@@ -132,60 +189,111 @@ fn describe(plan: &Plan) {
     }
 }
 
+/// What is run: one of them alone, or all.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is run or not")]
+struct With {
+    stream: bool,
+    polling: bool,
+    rows: bool,
+    repairs: bool,
+}
+
+impl With {
+    fn of(arguments: &Arguments) -> Self {
+        let Arguments { polling, rows, repairs, .. } = *arguments;
+        let is_all = !(polling || rows || repairs);
+        let [polling, rows, repairs] = [polling, rows, repairs].map(|it| is_all || it);
+        Self { stream: is_all, polling, rows, repairs }
+    }
+}
+
+/// What the runs have reached.
+#[derive(Debug, Default)]
+struct Reached {
+    stream: Coverage,
+    polling: PollingCoverage,
+    rows: RowsCoverage,
+    repairs: RepairsCoverage,
+}
+
+impl Reached {
+    fn missing(&self, with: With) -> Vec<String> {
+        let of = |is_run: bool, missing: Vec<String>| if is_run { missing } else { Vec::new() };
+        [
+            of(with.stream, self.stream.missing()),
+            of(with.polling, self.polling.missing()),
+            of(with.rows, self.rows.missing()),
+            of(with.repairs, self.repairs.missing()),
+        ]
+        .concat()
+    }
+
+    fn report(&self, with: With) -> String {
+        let of = |is_run: bool, report: String| if is_run { report } else { String::new() };
+        [
+            of(with.stream, self.stream.report()),
+            of(with.polling, self.polling.report()),
+            of(with.rows, self.rows.report()),
+            of(with.repairs, self.repairs.report()),
+        ]
+        .concat()
+    }
+
+    /// Runs a seed of each. `seeds` were run before. Returns how many invariants were violated.
+    fn run(&mut self, seed: u64, seeds: u64, with: With) -> u64 {
+        let mut is_kept = Vec::new();
+        if with.polling && (!with.stream || seeds.is_multiple_of(STREAM_SEEDS)) {
+            is_kept.push(run_polling(seed, &mut self.polling));
+        }
+        if with.rows {
+            is_kept.push(run_rows(seed, &mut self.rows));
+        }
+        if with.repairs {
+            is_kept.push(run_repairs(seed, &mut self.repairs));
+        }
+        if with.stream {
+            let plan = Plan::of_seed(seed);
+            let result = run(plan.clone(), &mut self.stream);
+            is_kept.push(result.map_err(|violation| report(&plan, &violation)).is_ok());
+        }
+        is_kept.iter().map(|is_kept| u64::from(!is_kept)).sum()
+    }
+}
+
 fn sweep(arguments: &Arguments) -> ExitCode {
     #[expect(clippy::disallowed_methods, reason = "this measures; the simulated clock is another")]
     let started = Instant::now();
     let limit = arguments.seconds.map(Duration::from_secs);
     let first = if arguments.fresh { fresh() } else { arguments.start };
-    let mut coverage = Coverage::default();
-    let mut polled = PollingCoverage::default();
+    let with = With::of(arguments);
+    let mut reached = Reached::default();
     let mut violations = 0_u64;
     let mut seeds = 0_u64;
     println!("first seed {first}");
-    let missing = |coverage: &Coverage, polled: &PollingCoverage| {
-        let mut missing = polled.missing();
-        if !arguments.polling {
-            missing.extend(coverage.missing());
-        }
-        missing
-    };
-    let goes_on = |seeds: u64, coverage: &Coverage, polled: &PollingCoverage| {
+    let goes_on = |seeds, reached: &Reached| {
         let Some(limit) = limit else { return seeds < arguments.seeds };
         let has_shown = || {
             arguments.any_coverage
-                || (seeds >= SEEDS_FOR_COVERAGE && missing(coverage, polled).is_empty())
+                || (seeds >= SEEDS_FOR_COVERAGE && reached.missing(with).is_empty())
         };
         let elapsed = started.elapsed();
         elapsed < limit || (elapsed < limit * TIME_FACTOR_MAX && !has_shown())
     };
-    while goes_on(seeds, &coverage, &polled) && violations < VIOLATIONS_MAX {
-        let seed = first.wrapping_add(seeds);
-        if arguments.polling || seeds.is_multiple_of(STREAM_SEEDS) {
-            violations += u64::from(!run_polling(seed, &mut polled));
-        }
+    while goes_on(seeds, &reached) && violations < VIOLATIONS_MAX {
+        violations += reached.run(first.wrapping_add(seeds), seeds, with);
         seeds += 1;
-        if arguments.polling {
-            continue;
-        }
-        let plan = Plan::of_seed(seed);
-        if let Err(violation) = run(plan.clone(), &mut coverage) {
-            violations += 1;
-            report(&plan, &violation);
-        }
     }
     if seeds < SEEDS_FOR_COVERAGE && limit.is_some() && !arguments.any_coverage {
         println!("too few seeds were run to check the coverage: {SEEDS_FOR_COVERAGE} are needed");
         return ExitCode::FAILURE;
     }
     let missed = if seeds >= SEEDS_FOR_COVERAGE && !arguments.any_coverage && violations == 0 {
-        missing(&coverage, &polled)
+        reached.missing(with)
     } else {
         Vec::new()
     };
-    if !arguments.polling {
-        print!("{}", coverage.report());
-    }
-    print!("{}", polled.report());
+    print!("{}", reached.report(with));
     if !missed.is_empty() {
         println!("never reached: {}", missed.join(", "));
     }
@@ -212,7 +320,7 @@ fn run_polling(seed: u64, coverage: &mut PollingCoverage) -> bool {
     false
 }
 
-fn report(plan: &simulation::plan::Plan, violation: &simulation::invariant::Violation) {
+fn report(plan: &simulation::plan::Plan, violation: &Violation) {
     println!("seed {}: {violation}", plan.seed);
     let kept = shrink(plan);
     let list: Vec<String> = kept.iter().map(ToString::to_string).collect();

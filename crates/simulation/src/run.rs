@@ -14,25 +14,28 @@ use crate::{
 /// # Errors
 /// The first invariant that did not hold. A panic of the core counts as a failure without a cause.
 pub fn run(plan: Plan, coverage: &mut Coverage) -> Result<(), Violation> {
-    let result = catch_unwind(AssertUnwindSafe(|| {
+    let (result, seen) = without_panic(Invariant::S11Reporting, || {
         let mut world = World::new(plan);
         let result = world.run();
         (result, world.coverage)
-    }));
-    match result {
-        Ok((result, seen)) => {
-            coverage.add(&seen);
-            result
-        }
-        Err(panic) => {
-            let text = panic
-                .downcast_ref::<String>()
-                .cloned()
-                .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            let what = text.unwrap_or_else(|| "a panic without a message".to_owned());
-            Err(Violation { invariant: Invariant::S11Reporting, what: format!("panic: {what}") })
-        }
-    }
+    })?;
+    coverage.add(&seen);
+    result
+}
+
+/// Runs a world; a panic of the core violates this invariant.
+pub(crate) fn without_panic<T>(
+    invariant: Invariant,
+    run: impl FnOnce() -> T,
+) -> Result<T, Violation> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        let what = text.unwrap_or_else(|| "a panic without a message".to_owned());
+        Violation { invariant, what: format!("panic: {what}") }
+    })
 }
 
 /// The indexes of the faults that a failing plan needs in order to fail.

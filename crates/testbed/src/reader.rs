@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, anyhow, bail, ensure};
@@ -139,14 +139,18 @@ pub(crate) fn watermarks(
 }
 
 /// Repeats a request that has no answer, as a read is repeated by the client library itself: a
-/// broker on a busy machine may take longer than the limit of one request.
+/// broker on a busy machine may take longer than the limit of one request. For a while after it has
+/// started, or a topic was made, it may not know yet that it leads a partition.
 pub(crate) fn patiently<T>(request: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<T> {
     let started = Instant::now();
     loop {
         match request() {
             Err(error)
                 if started.elapsed() < NO_PROGRESS_MAX
-                    && error.downcast_ref().is_some_and(is_transient) => {}
+                    && error.downcast_ref().is_some_and(may_pass) =>
+            {
+                thread::sleep(POLL);
+            }
             outcome => return outcome,
         }
     }
@@ -179,6 +183,15 @@ fn read_topic(
         progress = Instant::now();
     }
     Ok(())
+}
+
+fn may_pass(error: &KafkaError) -> bool {
+    use rdkafka::types::RDKafkaErrorCode as Code;
+    let is_led_soon = matches!(
+        error.rdkafka_error_code(),
+        Some(Code::NotLeaderForPartition | Code::LeaderNotAvailable | Code::UnknownPartition)
+    );
+    is_led_soon || is_transient(error)
 }
 
 /// Whether the client library retries after this error by itself.

@@ -165,6 +165,9 @@ fn tasks(view: &View<'_>) -> [Check; 2] {
 /// Why this standby could not take over; `None` when the slot was read and nothing is wrong with
 /// slot, publication and tables.
 fn unready_to_take_over(view: &View<'_>) -> Option<Reason> {
+    if let Some(failure) = &view.monitor.foreign_reader {
+        return Some(Reason::of(failure, view));
+    }
     let defect = view.monitor.findings.iter().find(|finding| !finding.is_note());
     match &view.monitor.slot {
         // PostgreSQL does not answer, or another server does, which is a finding.

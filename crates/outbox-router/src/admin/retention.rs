@@ -47,6 +47,9 @@ pub struct RetentionTableView {
     pub table: String,
     /// Rows removed since the start of the process.
     pub removed: u64,
+    /// Of its oldest rows, those that stay because they were written before the table, or their
+    /// partition, was an outbox of the pipeline.
+    pub older: u64,
     /// Its rows, as PostgreSQL estimates them.
     pub rows: u64,
     /// Its bytes on disk, with its indexes.
@@ -63,13 +66,15 @@ impl RetentionView {
         reason: impl Fn(&Failure) -> Reason,
     ) -> Self {
         let RetentionReport { tables, errors, last_success, failure, waits, abandoned } = report;
-        let table = |TableReport { name, removed, figures }: &TableReport| RetentionTableView {
-            table: name.to_string(),
-            removed: *removed,
-            rows: figures.rows,
-            bytes: figures.bytes,
-            oldest_seconds: figures.oldest_seconds,
-        };
+        let table =
+            |TableReport { name, removed, older, figures }: &TableReport| RetentionTableView {
+                table: name.to_string(),
+                removed: *removed,
+                older: *older,
+                rows: figures.rows,
+                bytes: figures.bytes,
+                oldest_seconds: figures.oldest_seconds,
+            };
         Self {
             on: keep.is_some(),
             keep_seconds: keep.map(|keep| keep.as_secs_f64()),

@@ -47,6 +47,9 @@ pub struct StatusDocument {
     pub age_seconds: f64,
     /// The slot, as it was read last; `null` before that, or when there is no such slot.
     pub slot: Option<SlotView>,
+    /// What PostgreSQL warns of within the stream, if that is no gap; `null` a minute after it was
+    /// said last.
+    pub server_warning: Option<String>,
     /// What was read around the slot last; `null` before that.
     pub server: Option<FiguresView>,
     /// Positions of this session.
@@ -185,6 +188,7 @@ impl StatusDocument {
             blame: facts.blame.as_str(),
             age_seconds: view.now.duration_since(view.relay.published_at).as_secs_f64(),
             slot: SlotView::of(view),
+            server_warning: snapshot.warning.as_ref().map(|warning| warning.message.clone()),
             server: FiguresView::of(view),
             positions: Positions {
                 received: snapshot.received.to_string(),

@@ -4,6 +4,7 @@
 use std::{ffi::OsString, path::PathBuf, sync::OnceLock};
 
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum, error::ErrorKind};
+use relay::TableName;
 
 use super::{
     alerts::AlertsArgs,
@@ -27,7 +28,10 @@ use super::{
     tap::TapArgs,
     where_is::WhereArgs,
 };
-use crate::codes::{Explanation, typed_code};
+use crate::{
+    codes::{Explanation, typed_code},
+    config::table_name,
+};
 
 /// Routes a PostgreSQL outbox table into Kafka through a logical replication slot.
 #[derive(Debug, Parser)]
@@ -186,7 +190,8 @@ pub enum Task {
     DeadLetters(DeadLetters),
     /// Give up the one row at which the router stands, so that it goes on with the next
     #[command(after_help = "Examples:\n  outbox-router status\n  \
-        outbox-router skip --lsn 0/16B3748 --id e-101 --reason \"a test row\" --admin-url postgres://admin@db/shop\n\n\
+        outbox-router skip --lsn 0/16B3748 --id e-101 --reason \"a test row\" --admin-url postgres://admin@db/shop\n  \
+        outbox-router skip --lsn 0/16B3748 --transaction --admin-url postgres://admin@db/shop\n\n\
         status names the row and its LSN. It shows what it will do and asks; the router goes on\n\
         within seconds. It needs the tables of setup --apply --dead-letters.")]
     Skip(SkipArgs),
@@ -319,6 +324,11 @@ pub struct AcceptArgs {
     /// Accept only this gap, as `status` names it; may be given several times
     #[arg(long = "gap", value_name = "CODE@LSN")]
     pub gaps: Vec<GapName>,
+    /// Close the gaps although this table left the publication and is not in it now: it is no
+    /// outbox any more, and what was and will be written to it until it is published again is given
+    /// up. May be given several times
+    #[arg(long = "give-up", value_name = "SCHEMA.TABLE", value_parser = table_name)]
+    pub given_up: Vec<TableName>,
     /// Who accepts it, as it is written to the witness [default: the user and the host]
     #[arg(long, value_name = "NAME", value_parser = person::parse)]
     pub by: Option<String>,

@@ -11,8 +11,12 @@ use tokio_postgres::{Client, error::SqlState};
 use super::TaskError;
 use crate::{
     config::{Config, Environment, Secret},
-    postgres::{ConnInfo, Password, Session, connect_failure, connect_sql, sql_failure},
+    postgres::{
+        ConnInfo, Password, Runs, Session, Touched, connect_failure, connect_sql,
+        refuse_foreign_code, sql_failure,
+    },
     shell::Endpoint,
+    shell_word::shell_word,
 };
 
 /// Where and as whom to connect.
@@ -109,13 +113,36 @@ pub(super) async fn with_connection<T>(
         .await
         .map_err(connect_failure)?;
     let mut connection = pin!(connection);
+    let checked = async {
+        // Policies may call anything, and what they hide would look as if it were not there.
+        client.batch_execute("set row_security = off").await.map_err(failure)?;
+        // Every command may read or write the router's own tables.
+        refuse_foreign_code(&client, Touched::RouterSchema, Runs::Inserts).await?;
+        work(&client).await
+    };
     tokio::select! {
         biased;
-        done = work(&client) => done,
+        done = checked => done.map_err(|trouble| as_owner(trouble, &conninfo)),
         ended = &mut connection => Err(match ended {
             Ok(()) => Failure::new(Code::ServerUnreachable, "PostgreSQL ended the connection").into(),
             Err(error) => failure(error).into(),
         }),
+    }
+}
+
+/// Names the connection string with which a person is the owner of the code that a command does not
+/// run.
+fn as_owner(trouble: TaskError, conninfo: &ConnInfo) -> TaskError {
+    match trouble {
+        TaskError::Failure(failure)
+            if failure.code == Code::ForeignCode && failure.case.is_none() =>
+        {
+            let role = failure.names.get(Name::Role).unwrap_or_default().to_owned();
+            let admin = conninfo.as_role(&role);
+            let case = failure.with_case(Case::CommandRunsForeign);
+            case.naming(Name::Statements, format!("--admin-url {}", shell_word(&admin))).into()
+        }
+        TaskError::Failure(_) | TaskError::Output(_) => trouble,
     }
 }
 

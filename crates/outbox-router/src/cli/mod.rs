@@ -20,6 +20,7 @@ mod dry_run;
 mod exit;
 mod explain_row;
 mod flags;
+mod flushed;
 mod form;
 mod gap_name;
 mod hoster;
@@ -36,6 +37,7 @@ mod recover;
 mod replay;
 mod republication;
 mod router_status;
+mod row_security;
 mod setup;
 mod shown_bytes;
 mod since;
@@ -71,7 +73,7 @@ pub use confirmation::Confirmation;
 use connect::Access;
 pub use dead_letters::{
     AdoptArgs, DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs,
-    NamedArgs, Place, Rows, Scope, SelectArgs, ShowArgs, Since,
+    NamedArgs, Place, Rows, Scope, SelectArgs, ShowArgs, Since, Which,
 };
 pub use decision_args::{DecisionArgs, Effect, HowArgs};
 pub use doctor::{Check, DoctorArgs, GROUPS, Group, Reports, Severity, Warnings};
@@ -90,7 +92,7 @@ pub use migrate::{
 pub use recover::{DroppedSlot, IdTrust, PublicationPart, RecoverArgs, RecoveredRows, WholeTable};
 pub use replay::{Audit, BadRow, Marker, ReplayArgs, Selected, Start};
 pub use setup::{BackfillArgs, OlderRows, SetupArgs, TableForm};
-pub use skip::SkipArgs;
+pub use skip::{GivenUp, SkipArgs};
 pub use switch::{Switch, ToPollingArgs, ToStreamArgs};
 pub use tap::{TapArgs, TapContent};
 use task_error::TaskError;

@@ -22,6 +22,31 @@ use crate::{
 const FREED_WITHIN: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Ends what still makes the slot for a run of this command that was killed. While it waits for
+/// open transactions, a walsender does not notice that its client is gone. The caller holds the
+/// lock of the pipeline's runs, so no other run is alive. Returns whether there was one.
+///
+/// # Errors
+/// The server does not end it.
+pub(super) async fn end_dead_run(client: &Client, source: &Source) -> Result<bool, TaskError> {
+    let until = Instant::now() + FREED_WITHIN;
+    let (slot, application) = (&source.slot, &source.endpoint.application_name);
+    let mut was_there = false;
+    while !client.query(END_HOLDER, &[slot, application]).await?.is_empty() {
+        was_there = true;
+        if Instant::now() >= until {
+            let what = format!("a run of {application} that was killed still makes slot {slot}");
+            return Err(Failure::of(Case::SlotNeeded, what).into());
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+    Ok(was_there)
+}
+
+const END_HOLDER: &str = "select pg_terminate_backend(s.active_pid) \
+    from pg_replication_slots s join pg_stat_activity a on a.pid = s.active_pid \
+    where s.slot_name = $1 and a.application_name = $2";
+
 /// Drops the slot. A process that was killed frees it at once, or waits for transactions in the
 /// middle of creating it: then its walsender is ended, since the caller holds the lock of the
 /// pipeline's runs, and no other run is alive. Returns whether there was a slot.
@@ -38,10 +63,7 @@ pub(super) async fn drop_former(client: &Client, source: &Source) -> Result<bool
             Err(error)
                 if error.code() == Some(&SqlState::OBJECT_IN_USE) && Instant::now() < until =>
             {
-                let end = "select pg_terminate_backend(s.active_pid) \
-                     from pg_replication_slots s join pg_stat_activity a on a.pid = s.active_pid \
-                     where s.slot_name = $1 and a.application_name = $2";
-                client.query(end, &[slot, application]).await?;
+                client.query(END_HOLDER, &[slot, application]).await?;
                 sleep(POLL_INTERVAL).await;
             }
             Err(error) => return Err(error.into()),
@@ -97,16 +119,47 @@ pub(super) async fn create(
     Box::pin(created).await
 }
 
-/// Begins a transaction that sees what the slot's stream leaves out, and nothing else, and holds
-/// the slot from then on.
+/// Begins a transaction that sees what the slot's stream leaves out, and nothing else, and
+/// [holds](hold) the slot from then on.
 ///
 /// # Errors
 /// The snapshot cannot be imported, or the slot cannot be held.
-pub(super) async fn import(reader: &Client, slot: SnapshotSlot) -> Result<SlotHolder, TaskError> {
+pub(super) async fn import(
+    reader: &Client,
+    slot: SnapshotSlot,
+    moved: Case,
+) -> Result<SlotHolder, TaskError> {
     let snapshot = quote_literal(slot.snapshot());
     let begin = format!("{BEGIN}; set transaction snapshot {snapshot}");
     reader.batch_execute(&begin).await?;
-    Ok(slot.hold().await?)
+    hold(reader, slot, moved).await
+}
+
+/// Holds the slot.
+///
+/// # Errors
+/// It cannot be held. `moved`: it was moved, or made again, since it was created, so that rows may
+/// be in neither snapshot nor stream.
+pub(super) async fn hold(
+    client: &Client,
+    slot: SnapshotSlot,
+    moved: Case,
+) -> Result<SlotHolder, TaskError> {
+    let (name, begins_at) = (slot.name().to_owned(), slot.begins_at());
+    let holder = slot.hold().await?;
+    let query = "select coalesce(confirmed_flush_lsn::text, '') \
+         from pg_replication_slots where slot_name = $1";
+    let stands_at = client.query_opt(query, &[&name]).await?;
+    let stands_at: String = stands_at.map_or(Ok(String::new()), |row| row.try_get(0))?;
+    if begins_at.is_some() && stands_at.parse().ok() == begins_at {
+        return Ok(holder);
+    }
+    let begins_at = begins_at.map_or_else(String::new, |at| at.to_string());
+    let what = format!(
+        "the slot {name} was made at {begins_at}, and stood at {stands_at} before this command \
+         held it: somebody has moved it, or made it again"
+    );
+    Err(Failure::of(moved, what).into())
 }
 
 /// Where the role may not do it, the hint is that of a command.

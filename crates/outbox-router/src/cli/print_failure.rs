@@ -1,8 +1,9 @@
-//! How a failure is printed for a person.
+//! How a failure is printed.
 
 use std::io;
 
 use relay::{Failure, OnError};
+use serde_json::{Value, json};
 
 use crate::codes::hint;
 
@@ -13,6 +14,15 @@ pub(super) fn print_failure(out: &mut dyn io::Write, failure: &Failure) -> io::R
         Some(hint) => writeln!(out, "  hint: {hint}"),
         None => Ok(()),
     }
+}
+
+/// The same for programs.
+pub(super) fn failure_json(failure: &Failure) -> Value {
+    json!({
+        "code": failure.code.as_str(),
+        "message": failure.message_with_causes(),
+        "hint": hint(failure),
+    })
 }
 
 /// What `run` does at a row that it cannot deliver, after "run would".

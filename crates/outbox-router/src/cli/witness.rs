@@ -11,9 +11,10 @@ use relay::{
     },
     witness::{OpenFinding, Witness, WitnessKey, combine},
 };
+use tokio_postgres::Client;
 use uuid::Uuid;
 
-use super::connect::Access;
+use super::{TaskError, connect::Access};
 use crate::{
     blocking::blocking,
     config::Config,
@@ -181,7 +182,7 @@ pub(super) fn baseline(
 
 /// The failure `defect` in the words of the open gap that it belongs to. Of several gaps with its
 /// code, this is the one with the same remedy, else the one that begins first.
-fn still_open(defect: &Failure, open: &[OpenFinding]) -> Option<Failure> {
+pub(super) fn still_open(defect: &Failure, open: &[OpenFinding]) -> Option<Failure> {
     let gaps = open.iter().filter_map(|open| match open {
         OpenFinding::Gap(gap) => Some(gap),
         OpenFinding::Beginning(_) | OpenFinding::Topic(_) => None,
@@ -193,7 +194,8 @@ fn still_open(defect: &Failure, open: &[OpenFinding]) -> Option<Failure> {
     let gap = alike.or_else(|| gaps.iter().min_by_key(|gap| gap.interval.begins_at()))?;
     let message = format!("{} is not repaired yet: {}", gap.name(), gap.failure.message);
     let mut unrepaired = defect.clone();
-    (unrepaired.message, unrepaired.lsn, unrepaired.case) = (message, None, gap.failure.case);
+    (unrepaired.message, unrepaired.lsn) = (message, None);
+    unrepaired.case = gap.failure.case.or(defect.case);
     Some(unrepaired)
 }
 
@@ -233,7 +235,8 @@ fn check_source(
     preflight(expected, reading.server, &reading.slot_reading, reading.catalog)
 }
 
-fn refusal(config: &Config, obstacle: Obstacle) -> Failure {
+/// What a stream that cannot start is told.
+pub(super) fn refusal(config: &Config, obstacle: Obstacle) -> Failure {
     match obstacle {
         Obstacle::SlotInUse { pid } => in_use(config.postgres.slot.as_str(), pid),
         Obstacle::Gaps(gaps) => first(gaps),
@@ -300,6 +303,33 @@ pub(super) fn recoverable_gaps(witness: &Witness) -> Vec<Gap> {
 pub(super) fn in_use(slot: &str, pid: i32) -> Failure {
     Failure::of(Case::SlotNeeded, format!("the slot {slot} is in use by pid {pid}"))
         .naming(Name::Pid, pid)
+}
+
+/// Checks that what holds the slot is a router by its name, which finds gaps itself: of any other
+/// process that nothing is open cannot be said.
+///
+/// # Errors
+/// Another process holds the slot.
+pub(super) async fn check_holder(
+    client: &Client,
+    config: &Config,
+    reading: &SourceReading,
+) -> Result<(), TaskError> {
+    let holder = reading.slot_reading.slot.as_ref().and_then(|slot| slot.active_pid);
+    let Some(pid) = holder else { return Ok(()) };
+    let query = "select coalesce(application_name, '') from pg_stat_activity where pid = $1";
+    let row = client.query_opt(query, &[&pid]).await?;
+    let name: Option<String> = row.map(|row| row.try_get(0)).transpose()?;
+    match name {
+        // It has left since it was read.
+        None => Err(in_use(config.postgres.slot.as_str(), pid).into()),
+        Some(name) if name == config.name => Ok(()),
+        Some(name) => {
+            let slot = config.postgres.slot.as_str();
+            let what = format!("the slot {slot} is in use by pid {pid}, {name}, and no router");
+            Err(Failure::of(Case::SlotNeeded, what).naming(Name::Pid, pid).into())
+        }
+    }
 }
 
 /// The witness, with every gap that a router would find at its next start and that is not in it

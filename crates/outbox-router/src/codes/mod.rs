@@ -11,6 +11,7 @@ mod configuration;
 mod doctor;
 mod explain;
 mod explanation;
+mod foreign_code;
 mod hint;
 mod kafka;
 mod publication;
@@ -36,12 +37,13 @@ pub use hint::{Hint, HintPart};
 pub use template::{ADMIN, REPLAY_ALL};
 
 /// The tables, in the order in which they are documented.
-const TABLES: [&[Explanation]; 12] = [
+const TABLES: [&[Explanation]; 13] = [
     server::EXPLANATIONS,
     slot::EXPLANATIONS,
     publication::EXPLANATIONS,
     retention::EXPLANATIONS,
     recovery::EXPLANATIONS,
+    foreign_code::EXPLANATIONS,
     kafka::EXPLANATIONS,
     rows::EXPLANATIONS,
     configuration::EXPLANATIONS,

@@ -59,6 +59,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  none is there",
             ),
             case_remedy(
+                Case::TableLeft,
+                "the publication says which tables are outboxes, and it left it",
+                "{add_tables}; then {recover}; or {accept} gives up the rows written meanwhile; if \
+                 it is no outbox any more, `{accept}{give_up}` gives up every row of it that is \
+                 written until it is published again",
+            ),
+            case_remedy(
                 Case::AllTables,
                 "setup finds a publication FOR ALL TABLES, and no [[outbox]]",
                 "every table would be an outbox: name the outbox tables under [[outbox]]; or name \
@@ -69,7 +76,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 Case::PartitionNow,
                 "the table is a partition now",
                 "detach it from the table that it is a partition of (`alter table PARENT detach \
-                 partition CHILD`); if it is not in the publication then: {add_tables}",
+                 partition CHILD`); if it is not in the publication then: {add_tables}; where no \
+                 [[outbox]] is configured and it is no outbox any more, `{accept}{give_up}` gives up \
+                 every row of it",
             ),
             case_remedy(
                 Case::PutBack,

@@ -35,7 +35,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
         ),
         case_remedy(
             Case::RetentionDetached,
-            "a partition was detached to be dropped, and stays as a table",
+            "a table that an earlier version detached to drop it stays",
             "{statements}",
         ),
         case_remedy(
@@ -52,8 +52,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
         ),
         case_remedy(
             Case::RetentionHeldUnknown,
-            "an event without an id is held, which may be any row of the table",
-            "`outbox-router dead-letters list` shows it; decide about it",
+            "an event without an id is held, or a row was left out of what was sent whose id no row \
+             has now, so it may be any row of the table",
+            "`outbox-router dead-letters list` shows the event; decide about it. Of the row, \
+             `outbox-router dead-letters list --left-out` says why it was left out: if it was \
+             deleted, or is given up, or once `outbox-router replay --id` has sent it under the id \
+             that it has now, `outbox-router dead-letters drop --left-out --id ID {admin}`",
         ),
         case_remedy(
             Case::RetentionOpen,

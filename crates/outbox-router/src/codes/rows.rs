@@ -96,6 +96,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  text, varchar, uuid, integers, json and jsonb are always written)",
         cases: &[
             case_remedy(
+                Case::FilterWord,
+                "a word of `where` is no value of its column",
+                "correct the word in the table's where and restart: with it the list would leave out \
+                 rows, or let them through, and nothing would say so; of an enum `select \
+                 enum_range(null::TYPE)` shows the labels",
+            ),
+            case_remedy(
                 Case::TimeType,
                 "the column of the time is no time",
                 "set timestamp = \"commit\", or \"now\" where rows are polled, in the table's \

@@ -104,6 +104,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  connect on database DATABASE to ROLE`",
             ),
             case_remedy(
+                Case::RowsHidden,
+                "row-level security may hide rows from the role",
+                "`{statements}` (as a superuser): a row that a policy hides would never be sent, and \
+                 nobody would know of it",
+            ),
+            case_remedy(
                 Case::CatalogDenied,
                 "a view or a function of the system catalog may not be used",
                 "`{statements} to {role}` (as a superuser): PostgreSQL lets everybody use it, unless \
@@ -241,6 +247,24 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         cases: &[],
     },
     Explanation {
+        code: Code::StatusUnknown.as_str(),
+        title: "a polled table has rows with a status of which nothing is known",
+        meaning: "A row is pending, claimed, published, failed or abandoned by the word of its \
+                  status, and these rows have another word, or NULL; or their flag is a number, and \
+                  neither 0 nor 1: somebody has written it who knows more states than outbox.mark, \
+                  or a former poller has left its word for failed in a table without available_at. \
+                  Such a row is not sent, and with \
+                  dead_letters.hold_key neither are the later rows of its key; all others are. \
+                  Retention never removes it.",
+        remedy: "`outbox-router dead-letters list` names the rows and their words. Deliver them by \
+                 `outbox-router dead-letters requeue --all {admin}`, or give them up by `outbox-router \
+                 dead-letters drop --all {admin}` (--id ID in the place of --all: one of them). Where \
+                 the word is one of a row that is pending, abandoned or published, name it in \
+                 outbox.mark, then `{setup}`; where such rows are no events, leave them out: \
+                 where.column = \"status\" and where.not_in = [\"WORD\"] in their [[outbox]]",
+        cases: &[],
+    },
+    Explanation {
         code: Code::Switched.as_str(),
         title: "the table was handed to the stream, or is polled still",
         meaning: "A table that is polled and streamed at the same time has each row sent twice. \
@@ -288,6 +312,38 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  in an [[outbox]] of the configuration, too; if it is no outbox, take it out of the \
                  publication (`alter publication NAME drop table TABLE`); then type the same command \
                  again",
+            ),
+            case_remedy(
+                Case::SwitchLeftOut,
+                "switch polling cannot tell which rows were left out of what was sent",
+                "they would be marked as delivered: name the column that has the id of each row in \
+                 outbox.columns.id; or, where every such row is sent or given up: {statements}; then type \
+                 the same command again",
+            ),
+            case_remedy(
+                Case::SwitchOlder,
+                "switch polling finds pending rows from before their table was an outbox of the stream",
+                "no slot has sent them. Leave them pending, so that workers send them, behind what \
+                 the stream has sent of their keys: `outbox-router switch polling{typed_flags} --older \
+                 send {admin}`; or give them up, and they are marked with the others: `outbox-router \
+                 switch polling{typed_flags} --older give-up {admin}`",
+            ),
+            case_remedy(
+                Case::SwitchAltered,
+                "publication, tables or partitions were altered while a switch divided rows",
+                "rows that were committed meanwhile may be in neither the tables' pending rows nor \
+                 the slot: once publication and tables are as they shall be, type the same command \
+                 again",
+            ),
+            case_remedy(
+                Case::SwitchUnsent,
+                "the slot has rows that were deleted, given another key or detached before they \
+                 were delivered",
+                "no worker would find them, and the slot is to be dropped: start `outbox-router run` \
+                 with the stream's configuration (postgres.source = \"stream\"), which delivers \
+                 them from the slot; once it has caught up, stop it and type the same command again. \
+                 Where the application goes on deleting rows, or changing their keys, as soon as it \
+                 has written them, end that first: workers miss such rows, too",
             ),
             case_remedy(
                 Case::SwitchUnstreamed,
@@ -382,6 +438,16 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "",
         cases: &[
             case_remedy(
+                Case::RowUnsendable,
+                "a row cannot be sent, again and again",
+                "the router tries again every 30 s, so where memory or disk was short it goes on by \
+                 itself. A row that PostgreSQL can never print (a bytea of 512 MB has 1 GB of text) \
+                 stays in the WAL, also when it is deleted from its table. `{statements} {admin}` \
+                 lets the slot pass this one transaction, and names its other rows, which \
+                 `outbox-router dead-letters requeue --left-out --code P008 {admin}` sends; in \
+                 between, `outbox-router accept {admin}` closes P014, which is what was passed",
+            ),
+            case_remedy(
                 Case::ServerHint,
                 "the server has a hint of its own",
                 "{server_hint} (PostgreSQL's own hint)",
@@ -426,12 +492,28 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::ServerSilent.as_str(),
         title: "the walsender does not answer",
         meaning: "Nothing has come for ten seconds, although the router asked for a reply. It \
-                  connects again; nothing is lost, since the slot replays.",
+                  connects again; nothing is lost, since the slot replays. Where that repeats at \
+                  one position, the walsender gets twice the time of before, up to ten minutes.",
         remedy: "",
         cases: &[case_remedy(
             Case::ProcessStalled,
             "the router's own process did not run for a while",
             "look for what stopped or starved it: SIGSTOP, a frozen container, a CPU limit",
         )],
+    },
+    Explanation {
+        code: Code::WalsenderBusy.as_str(),
+        title: "the walsender works for so long that it does not answer",
+        meaning: "Three times at one position nothing has come for longer than the router waits. \
+                  A walsender that writes a large transaction to disk, or prints a large row, \
+                  answers nothing meanwhile; and when the router connects again, it reads WAL again \
+                  from the slot's restart_lsn on. Each time it gets twice the time of before, up to \
+                  ten minutes, so it comes through by itself. Nothing is lost.",
+        remedy: "none is needed while it works: `select state, wait_event_type, wait_event from \
+                 pg_stat_activity where pid = {pid}` says what it does. It takes less time with a \
+                 larger logical_decoding_work_mem, a faster disk, and smaller transactions. A \
+                 server process that is frozen waits for nothing and uses no CPU time: restart \
+                 PostgreSQL then",
+        cases: &[],
     },
 ];

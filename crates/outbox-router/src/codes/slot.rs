@@ -55,6 +55,19 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         )],
     },
     Explanation {
+        code: Code::SlotReadElsewhere.as_str(),
+        title: "a program that is no router of this pipeline reads the slot",
+        meaning: "The client of the walsender that holds the slot has an application_name that is \
+                  not the name of this configuration: a router with another name, or another \
+                  program. What it confirms is never sent by this pipeline, so this router, which \
+                  stands by, would find rows missing (P014).",
+        remedy: "what it confirms is never sent to Kafka: stop that program, then `select \
+                 pg_terminate_backend({pid})`; or give a router that should share this slot the \
+                 same name. A router that finds the slot past the witness then says P014, and \
+                 `outbox-router recover {admin}` sends the rows that the table still has",
+        cases: &[],
+    },
+    Explanation {
         code: Code::SlotUnsuitable.as_str(),
         title: "the slot was created for something else",
         meaning: "It is physical, temporary, two-phase, of another plug-in or of another database.",
@@ -83,10 +96,17 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             ),
             case_remedy(
                 Case::BackfillOfOtherRows,
-                "setup --backfill finds one of other rows that is not complete",
-                "complete it with the same --where, or give it up: `update \
-                 outbox_router.republication set finished_at = now(), outcome = 'given up' where \
-                 id = {run}`",
+                "setup --backfill finds one of other rows",
+                "go on with the same tables and --where; or give it up, and what it has sent comes \
+                 again: `update outbox_router.republication set finished_at = now(), outcome = \
+                 'given up' where id = {run}`",
+            ),
+            case_remedy(
+                Case::BackfillAltered,
+                "publication, tables or partitions were altered while setup --backfill divided rows",
+                "rows that were committed meanwhile may be in neither the tables' part nor the slot: \
+                 once publication and tables are as they shall be, type the same command again: it \
+                 goes on with another slot, and sends them",
             ),
             case_remedy(
                 Case::BackfillUnfinished,
@@ -134,13 +154,23 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "first see whether postgres.url leads to the right server, and accept nothing \
                  before that; if the history has really changed, compare the ids in the outbox \
                  table with the ids in the topics over that interval, then {accept}",
-        cases: &[case_remedy(
-            Case::OtherCluster,
-            "the system identifier is another one",
-            "first see whether postgres.url leads to the right server, and accept nothing before \
-             that; if another installation writes to this Kafka, give one of them another name \
-             (key name); if the cluster was really replaced, compare the ids in the outbox table \
-             with the ids in the topics, then {accept}",
-        )],
+        cases: &[
+            case_remedy(
+                Case::OtherCluster,
+                "the system identifier is another one",
+                "first see whether postgres.url leads to the right server, and accept nothing \
+                 before that; if another installation writes to this Kafka, give one of them \
+                 another name (key name); if the cluster was really replaced, compare the ids in \
+                 the outbox table with the ids in the topics, then {accept}",
+            ),
+            case_remedy(
+                Case::SwitchRestored,
+                "switch polling finds that the slot does not send again what the witness covers",
+                "nothing was marked, since rows of the restored server would be that no topic has: \
+                 start the router with the configuration of the stream, which writes the gap down \
+                 and stops; `outbox-router recover {admin}` sends what is missing; then type the \
+                 same command again",
+            ),
+        ],
     },
 ];

@@ -166,7 +166,8 @@ fn unknown(name: &str) -> String {
     match Name::parse(name) {
         Some(Name::Brokers) => "HOST:PORT".to_owned(),
         Some(Name::ReplicationFactor) => "N".to_owned(),
-        Some(Name::ReplicationOption) => String::new(),
+        Some(Name::ReplicationOption | Name::TypedFlags) => String::new(),
+        Some(Name::GiveUp) => " --give-up TABLE".to_owned(),
         Some(Name::AddTables) => statements::add_placeholder(),
         Some(Name::AddAgain) => statements::add_again_placeholder(),
         Some(Name::RenameBack) => "alter table NEW_NAME rename to OLD_NAME".to_owned(),

@@ -218,8 +218,10 @@ tables! {
         /// pg_logical_slot_get_binary_changes on two temporary copies of the slot in turns, which
         /// takes two more connections (max_wal_senders) and two free slots (max_replication_slots)
         /// meanwhile, twice 64 MB of the server's memory, and twice 256 MiB of its temporary files.
-        /// With one free slot: one copy. Small transactions then cost the server less. Where that
-        /// is refused, and without kafka.state_topic: stream, as the walsender sends it.
+        /// With one free slot: one copy. Small transactions then cost the server less. A slot with
+        /// failover is read so up to 16 MiB before the end of what every standby that
+        /// synchronized_standby_slots names has received. The rest, and all where it is refused,
+        /// and without kafka.state_topic: stream, as the walsender sends it.
         backlog: BacklogFrom = BacklogFrom::Sql, choice(BACKLOGS);
     }
 
@@ -316,7 +318,9 @@ tables! {
         /// string: as in ISO 8601.
         intervals: Intervals = Intervals::Number, choice(INTERVALS);
         /// Which rows are events, by the text of one column: in, or not_in, a list. A row whose
-        /// column is NULL is in neither, as in SQL. Rows that are no events are counted.
+        /// column is NULL is in neither, as in SQL. Rows that are no events are counted. A word is
+        /// read as the type of the column reads it (false, 01); one that no value of it is written
+        /// as, or no label of an enum, is R008.
         filter as "where": Option<RowFilter> = None, filter();
         /// An UPDATE of a row, which the publication should not have: ignore: it is counted; error:
         /// the router stops there. A DELETE is counted.

@@ -113,7 +113,7 @@ pub fn table_name(text: &str) -> Result<TableName, String> {
     })
 }
 
-/// Writes the name as [`parse_table`] reads it.
+/// Writes the name as [`table_name`] reads it.
 pub(super) fn print_table(name: &TableName) -> String {
     let quote = |part: &String| match plain(part) {
         Ok(plain) => plain,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relay::{OutboxTable, TableName};
+use relay::{OutboxTable, TableName, TopicName};
 
 use super::{
     entry::KeyEntry,
@@ -74,8 +74,8 @@ tables! {
         /// that rows have one while nothing can be made for a while.
         partitions_ahead: u64 = 7, count(1..=1_000);
         /// How long events that have left the table of held events, and the decisions about them,
-        /// stay in outbox_router.held and outbox_router.decision; where rows are polled, how long
-        /// abandoned rows stay in their tables.
+        /// stay in outbox_router.held and outbox_router.decision. Where rows are polled it means
+        /// nothing: an abandoned row stays in its table until a person requeues or drops it.
         abandoned_keep: Duration = days(30), duration(HOUR..=3_650 * DAY);
         // One statement locks its rows until it ends, and its WAL is written at once.
         /// The most rows that one statement deletes.
@@ -112,10 +112,10 @@ fn print_archive(name: &Option<TableName>) -> String {
     name.as_ref().map(print_table).unwrap_or_default()
 }
 
-/// Checks the section against itself and the tables.
+/// Checks the section against itself, the tables, and the state topic.
 pub(super) fn validate(
     retention: &RetentionSection,
-    (source, outboxes): (SourceKind, &[&OutboxTable]),
+    (source, outboxes, state_topic): (SourceKind, &[&OutboxTable], Option<&TopicName>),
     problems: &mut Problems<'_>,
 ) {
     let of_stream = match retention.mode {
@@ -138,6 +138,15 @@ pub(super) fn validate(
         contradiction(
             "retention.mode deletes rows, and no [[outbox]] is configured".to_owned(),
             "name each table that rows are deleted from: [[outbox]] with table = \"public.outbox\"",
+        );
+    }
+    let is_witnessed = source == SourceKind::Polling || state_topic.is_some();
+    if retention.mode != RetentionMode::Off && !is_witnessed {
+        contradiction(
+            "retention.mode deletes rows, and kafka.state_topic is \"\": nothing shows which of them \
+             were sent"
+                .to_owned(),
+            "name a topic for the witness: kafka.state_topic = \"outbox-router.state\"",
         );
     }
     validate_partitions(retention, &mut contradiction);

@@ -52,7 +52,8 @@ pub(super) fn validate(config: &Config, places: &Places, problems: &mut Problems
         );
     }
     let tables: Vec<&OutboxTable> = config.tables().collect();
-    retention::validate(&config.retention, (config.postgres.source, &tables), problems);
+    let of_rows = (config.postgres.source, &tables[..], state_topic);
+    retention::validate(&config.retention, of_rows, problems);
     for (index, outbox) in config.outbox.iter().enumerate() {
         let table = &outbox.table;
         if let Some(first) = config.tables().take(index).position(|it| it.name == table.name) {

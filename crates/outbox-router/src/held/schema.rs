@@ -20,6 +20,7 @@ const OBJECTS: &[(&str, &str)] = &[
     ("finds what is open of a key, in order", HELD_OPEN),
     ("finds what a person has decided", HELD_DECIDED),
     ("who decided what about a dead letter, and why", DECISION),
+    ("whose row a skip gives up, in a table of an earlier version", DECISION_TABLE),
 ];
 
 /// `commit_lsn` and `event_index` are what an event is known by: the server sends the same for the
@@ -77,11 +78,19 @@ create table if not exists \"outbox_router\".\"decision\" (
     \"commit_lsn\"   pg_lsn      not null,
     \"event_index\"  bigint,
     \"event_id\"     text,
+    \"table_name\"   text,
     \"action\"       text        not null check (\"action\" in ('requeue', 'drop', 'skip')),
     \"reason\"       text,
     \"decided_by\"   text        not null default session_user,
     \"decided_at\"   timestamptz not null default now()
 )";
+
+/// Whoever owns the table may add it; where it is there, nothing needs to be owned.
+const DECISION_TABLE: &str = "\
+do 'begin if not exists (select from pg_attribute \
+    where attrelid = ''outbox_router.decision''::regclass and attname = ''table_name'' \
+    and not attisdropped) then \
+  alter table \"outbox_router\".\"decision\" add column \"table_name\" text; end if; end'";
 
 /// The statements in their order. Without a role, nothing is granted: the role that runs them owns
 /// the tables and may use them.
@@ -139,7 +148,7 @@ mod tests {
 
     #[test]
     fn without_a_role_nothing_is_granted() {
-        assert!(statements(None).iter().all(|statement| statement.sql.starts_with("create ")));
+        assert!(statements(None).iter().all(|statement| !statement.sql.starts_with("grant ")));
         assert_eq!(statements(Some("r")).len(), statements(None).len() + 3);
     }
 }

@@ -20,7 +20,7 @@ use crate::{
         connection::{Driver, drive_without_limit},
         server,
     },
-    postgres::sql_failure,
+    postgres::{Runs, Touched, refuse_foreign_code, sql_failure},
 };
 
 /// Settings that the requests rely on. An event counts as settled when it is in the table, so a
@@ -32,7 +32,7 @@ const SETTINGS: &str = "\
     select set_config('synchronous_commit', 'local', false) \
       where current_setting('synchronous_commit') = 'off'; \
     set statement_timeout = '20s'; set lock_timeout = '5s'; \
-    set default_transaction_read_only = off; set enable_sort = off; set jit = off";
+    set default_transaction_read_only = off; set row_security = off; set enable_sort = off; set jit = off";
 
 /// Ends the sessions of this lock, all or one.
 const END_HOLDERS: &str = "\
@@ -91,6 +91,7 @@ impl Session {
         let begin = async {
             check_server(&client, stream).await?;
             client.batch_execute(SETTINGS).await.map_err(sql_failure)?;
+            refuse_foreign_code(&client, Touched::RouterSchema, Runs::Inserts).await?;
             let backend = read_backend(&client).await?;
             lock(&client, lock_key(pipeline), takes).await?;
             Ok(backend)

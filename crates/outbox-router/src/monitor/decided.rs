@@ -4,12 +4,8 @@
 
 use tokio_postgres::{Client, Error};
 
+use super::brief;
 use crate::held::is_table_readable;
-
-/// Limits for a table that somebody has locked: the slot is more important.
-const BEGIN: &str = "\
-    begin read only; set local lock_timeout = '200ms'; set local statement_timeout = '1s'; \
-    set local jit = off; set local enable_sort = off";
 
 /// At most so many events are looked at as tell whether something waits. One is left to the router
 /// if the first open event of its key is not undecided; looked up as the router itself does it.
@@ -40,7 +36,8 @@ async fn read(client: &Client, name: &str, slot: &str) -> Result<u64, Error> {
     if !is_table_readable(client).await? {
         return Ok(0);
     }
-    client.batch_execute(BEGIN).await?;
+    brief::begin(client).await?;
+    client.batch_execute("set local enable_sort = off").await?;
     let count: i64 = client.query_one(COUNT, &[&name, &slot]).await?.try_get(0)?;
     client.batch_execute("commit").await?;
     Ok(u64::try_from(count).unwrap_or_default())

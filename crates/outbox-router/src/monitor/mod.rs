@@ -16,6 +16,7 @@
 //! of [`relay::source`], and plain functions there check it.
 
 mod announce;
+mod brief;
 pub mod catalog;
 pub mod connection;
 mod decided;

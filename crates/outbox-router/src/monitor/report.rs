@@ -57,6 +57,8 @@ pub struct MonitorReport {
     pub trouble: Option<Failure>,
     /// What is wrong with slot, publication and tables now, the most severe first.
     pub findings: Vec<Failure>,
+    /// On a standby: that a program reads the slot which is no router of this pipeline.
+    pub foreign_reader: Option<Failure>,
     /// The end of WAL when slot, publication and tables were last found as they must be, on the
     /// present connection; `None` while they are not. Whatever was committed before that position
     /// was published as it must be.
@@ -118,6 +120,7 @@ impl MonitorReport {
             slot: ObservedSlot::Unknown,
             trouble: None,
             findings: Vec::new(),
+            foreign_reader: None,
             verified: None,
             alterations: Vec::new(),
             gap: None,

@@ -3,6 +3,7 @@
 
 use relay::{
     Failure, Lsn,
+    delivered::FullXid,
     source::{SlotFeature, SlotHealth, SlotKind, SlotReading, WalStatus},
 };
 
@@ -47,11 +48,13 @@ fn statement(version: i32, slot: &str) -> String {
            to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), \
            (extract(epoch from clock_timestamp()) * 1000000)::bigint, \
            current_database(), s.slot_name is not null, s.confirmed_flush_lsn, s.restart_lsn, \
+           x.next - ((x.next - s.catalog_xmin::text::int8) & 4294967295), \
            s.safe_wal_size, s.wal_status, s.active_pid, s.plugin, s.database, s.slot_type, \
            s.temporary, {two_phase}, {failover}, {synced}, {invalidation}, {inactive_since} \
          from (select case when pg_is_in_recovery() \
              then coalesce(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) \
              else pg_current_wal_lsn() end as lsn) w \
+         cross join (select pg_snapshot_xmax(pg_current_snapshot())::text::int8 as next) x \
          left join pg_replication_slots s on s.slot_name = {slot}"
     )
 }
@@ -66,6 +69,9 @@ fn reading(mut row: TextRow) -> Result<SlotReading, Failure> {
 
 fn read_slot(mut row: TextRow, current_wal_lsn: Lsn) -> Result<SlotHealth, Failure> {
     let (confirmed_flush_lsn, restart_lsn) = (row.lsn()?, row.lsn()?);
+    // The id with these lower 32 bits that is no later than the next one.
+    let xmin: Option<i64> = row.parsed_nullable()?;
+    let catalog_xmin = xmin.and_then(|xmin| u64::try_from(xmin).ok()).map(FullXid::from_u64);
     // PostgreSQL shows a negative size once the limit is passed: then no byte is safe.
     let safe: Option<i64> = row.parsed_nullable()?;
     let safe_wal_bytes = safe.map(|bytes| u64::try_from(bytes).unwrap_or(0));
@@ -85,6 +91,7 @@ fn read_slot(mut row: TextRow, current_wal_lsn: Lsn) -> Result<SlotHealth, Failu
         current_wal_lsn,
         confirmed_flush_lsn,
         restart_lsn,
+        catalog_xmin,
         safe_wal_bytes,
         wal_status,
         active_pid,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use relay::{TableName, source::Catalog};
 use tokio_postgres::{Client, Error};
 
+use super::brief;
 use crate::postgres::table_size_sql;
 
 /// The size of an outbox table.
@@ -21,12 +22,6 @@ pub struct TableSize {
     /// Its bytes on disk, with its indexes, of all partitions.
     pub bytes: u64,
 }
-
-/// The size of a file is asked under a lock that a rewrite of the table refuses for as long as it
-/// takes; the slot is more important.
-const BEGIN: &str = "\
-    begin read only; set local lock_timeout = '200ms'; set local statement_timeout = '1s'; \
-    set local jit = off";
 
 /// Reads the sizes of the tables of `catalog`; `None` where PostgreSQL did not say.
 pub(super) async fn sizes(client: &Client, catalog: &Catalog) -> Option<Vec<TableSize>> {
@@ -43,7 +38,8 @@ async fn read(client: &Client, catalog: &Catalog) -> Result<Vec<TableSize>, Erro
     let names: BTreeMap<u32, &TableName> =
         catalog.relations.iter().map(|table| (table.oid.as_u32(), &table.name)).collect();
     let oids: Vec<u32> = names.keys().copied().collect();
-    client.batch_execute(BEGIN).await?;
+    // The size of a file is asked under a lock that a rewrite of the table refuses.
+    brief::begin(client).await?;
     let mut sizes = Vec::with_capacity(oids.len());
     let query = format!(
         "select t.oid, s.* from unnest($1::oid[]) t (oid) join pg_class using (oid) \

@@ -27,6 +27,7 @@ pub(crate) fn report() -> PollerReport {
             batches: 10,
             fetched: 100,
             published: 100,
+            changed: 0,
             failed: 0,
             abandoned: 0,
             waiting: 0,
@@ -70,6 +71,7 @@ pub(crate) fn surveyed() -> SurveyedTable {
         oldest_seconds: None,
         failed: none,
         abandoned: none,
+        stranded: none,
         processing: none,
     };
     SurveyedTable {
@@ -78,5 +80,6 @@ pub(crate) fn surveyed() -> SurveyedTable {
         size: None,
         holders: Ok(vec![holder]),
         handed: None,
+        stranded: None,
     }
 }

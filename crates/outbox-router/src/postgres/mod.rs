@@ -18,6 +18,7 @@ mod backlog;
 pub mod conninfo;
 pub mod errors;
 mod failure;
+mod foreign_code;
 pub mod frames;
 mod link;
 mod object_name;
@@ -26,6 +27,7 @@ pub mod quote;
 pub mod replication;
 mod reply;
 pub mod require_auth;
+mod row_security;
 mod session;
 pub mod sql;
 mod startup;
@@ -47,12 +49,17 @@ pub use failure::{
     command_failure, connect_failure, is_data_exception, protocol_failure, sql_failure,
     stream_failure,
 };
+pub use foreign_code::{
+    HARMLESS, Lasting, Runs, Strangers, Touched, locks_against_code, look_for_foreign_code,
+    refuse_foreign_code, refuse_views,
+};
 pub use link::Fill;
 pub(crate) use object_name::object_name;
 pub use options::{ClientEncoding, Options, WAL_SENDER_TIMEOUT};
 pub use quote::{quote_identifier, quote_literal, quote_table};
 pub use replication::{CreatedSlot, Failover, IdentifySystem, ReplicationConnection, Row};
 pub use require_auth::{Method, RequireAuth};
+pub use row_security::{HiddenRows, hidden_rows};
 pub use sql::{Session, SqlConnection, connect_sql, connect_sql_announced, connect_sql_for};
 pub use startup::VALUE_FORMS;
 pub use stream::{Incoming, Output, ReplicationStream, STATUS_UPDATE_BYTES};

@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// The values of the columns by which rows are put in order, as texts; `None` is NULL.
-pub(crate) type Position = Vec<Option<String>>;
+use relay::handover::Position;
 
 /// A place is kept of every so many rows: fewer would repeat more, more would cost memory.
 const EVERY: u64 = 100;

@@ -3,12 +3,13 @@
 
 use std::{fmt, time::Duration};
 
-use relay::Failure;
+pub(crate) use relay::handover::{Completeness, PastRun};
+use relay::{Failure, handover::Position};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::{Client, Row};
 
-use super::checkpoints::Position;
+use super::left_out::{self, LeftOut};
 use crate::{
     held,
     postgres::{sql_failure, utc},
@@ -43,32 +44,6 @@ pub(crate) struct Subject<'a> {
     pub(crate) command: &'a str,
     /// Which rows go where, in one form for the same rows.
     pub(crate) selection: &'a str,
-}
-
-/// A run of an earlier process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PastRun {
-    pub(crate) id: i64,
-    pub(crate) by: String,
-    pub(crate) begun_at: String,
-    pub(crate) selection: String,
-    pub(crate) settled: i64,
-    /// How far it got: a [`Position`], or what a [frame](Run::in_frame) makes of it. `None`:
-    /// nothing was settled.
-    pub(crate) place: Option<Value>,
-    pub(crate) completeness: Completeness,
-}
-
-impl PastRun {
-    /// The place in the order up to which everything is settled.
-    pub(crate) fn position(&self) -> Option<Position> {
-        position(self.place.as_ref()?)
-    }
-}
-
-/// Reads a place in the order.
-pub(crate) fn position(place: &Value) -> Option<Position> {
-    serde_json::from_value(place.clone()).ok()
 }
 
 /// Who holds the lock.
@@ -220,7 +195,8 @@ async fn past(
     condition: &str,
 ) -> Result<Vec<PastRun>, Failure> {
     let query = format!(
-        "select id, decided_by, {}, selection, settled, position, finished_at is not null \
+        "select id, decided_by, {}, selection, settled, position, finished_at is not null, \
+           coalesce(outcome like 'complete%', false) \
          from outbox_router.republication \
          where pipeline = $1 and slot = $2 and command = $3 and {condition} \
          order by id desc limit 20",
@@ -233,7 +209,7 @@ async fn past(
 
 fn read_past(row: &Row) -> Result<PastRun, tokio_postgres::Error> {
     let place: Option<&str> = row.try_get(5)?;
-    let is_finished: bool = row.try_get(6)?;
+    let (is_finished, is_complete): (bool, bool) = (row.try_get(6)?, row.try_get(7)?);
     Ok(PastRun {
         id: row.try_get(0)?,
         by: row.try_get(1)?,
@@ -241,7 +217,11 @@ fn read_past(row: &Row) -> Result<PastRun, tokio_postgres::Error> {
         selection: row.try_get(3)?,
         settled: row.try_get(4)?,
         place: place.and_then(|text| serde_json::from_str(text).ok()),
-        completeness: if is_finished { Completeness::Complete } else { Completeness::Partial },
+        completeness: match (is_finished, is_complete) {
+            (true, true) => Completeness::Complete,
+            (true, false) => Completeness::GivenUp,
+            (false, _) => Completeness::Partial,
+        },
     })
 }
 
@@ -320,6 +300,18 @@ impl<'a> Run<'a> {
         noted.map(drop).map_err(sql_failure)
     }
 
+    /// Notes rows of a table that are left out.
+    ///
+    /// # Errors
+    /// The role may not write it, or the connection breaks.
+    pub(crate) async fn note_left_out(&self, table: u32, rows: &[LeftOut]) -> Result<(), Failure> {
+        if rows.is_empty() {
+            Ok(())
+        } else {
+            left_out::note(self.client, (self.id, table), rows).await
+        }
+    }
+
     fn place(&self, position: &Position) -> Option<Value> {
         let order = (!position.is_empty()).then(|| json!(position));
         let Some(mut frame) = self.frame.clone() else { return order };
@@ -338,18 +330,11 @@ impl<'a> Run<'a> {
     ) -> Result<(), Failure> {
         let query = "update outbox_router.republication set outcome = $2, \
              finished_at = case when $3 then now() end where id = $1";
-        let is_complete = completeness == Completeness::Complete;
+        let is_finished = completeness != Completeness::Partial;
         self.client
-            .execute(query, &[&self.id, &outcome, &is_complete])
+            .execute(query, &[&self.id, &outcome, &is_finished])
             .await
             .map(drop)
             .map_err(sql_failure)
     }
-}
-
-/// Whether a run has settled all of its rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Completeness {
-    Complete,
-    Partial,
 }

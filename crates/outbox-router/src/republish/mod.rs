@@ -12,6 +12,7 @@ pub(crate) mod checkpoints;
 mod copy_text;
 pub(crate) mod destination;
 pub(crate) mod journal;
+pub(crate) mod left_out;
 pub(crate) mod messages;
 mod pace;
 pub(crate) mod rows;

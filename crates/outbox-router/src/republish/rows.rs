@@ -30,18 +30,19 @@ pub(crate) struct Rows {
     stream: Pin<Box<CopyOutStream>>,
     relation: u32,
     row: InsertBuffer,
-    at: Option<PgTimestamp>,
+    /// What comes before the columns of the present row.
+    first: String,
 }
 
 impl Rows {
     /// Begins to read. `copy` is a COPY statement whose first column is a time in microseconds
-    /// since 1970, and whose others are those of the table.
+    /// since 1970, or a text without escapes, and whose others are those of the table.
     ///
     /// # Errors
     /// The server refuses it.
     pub(crate) async fn begin(client: &Client, copy: &str, relation: u32) -> Result<Self, Failure> {
         let stream = Box::pin(client.copy_out(copy).await.map_err(sql_failure)?);
-        Ok(Self { stream, relation, row: InsertBuffer::default(), at: None })
+        Ok(Self { stream, relation, row: InsertBuffer::default(), first: String::new() })
     }
 
     /// Takes the next row. Cancel-safe.
@@ -70,9 +71,19 @@ impl Rows {
         self.row.message()
     }
 
+    /// The table's OID.
+    pub(crate) const fn relation(&self) -> u32 {
+        self.relation
+    }
+
     /// What stands in the place of the commit's time of the present row, where that is known.
     pub(crate) fn at(&self) -> Option<PgTimestamp> {
-        self.at
+        self.first.parse().ok().map(PgTimestamp::from_unix_micros)
+    }
+
+    /// What comes before the columns of the present row.
+    pub(crate) fn first(&self) -> &str {
+        &self.first
     }
 
     /// The text of a column of the present row; `None` is NULL.
@@ -87,13 +98,14 @@ impl Rows {
         let Some(next) = next else { return Ok(Next::End) };
         // One message of CopyData is one row (manual, "COPY Operations").
         let line = next.map_err(sql_failure)?;
-        let (at, columns) = match line.iter().position(|byte| *byte == b'\t') {
+        let (first, columns) = match line.iter().position(|byte| *byte == b'\t') {
             Some(tab) => (line.get(..tab), line.get(tab + 1..)),
             None => (None, None),
         };
-        let (Some(at), Some(columns)) = (at, columns) else { return Err(malformed()) };
-        let micros = str::from_utf8(at).ok().and_then(|text| text.parse().ok());
-        self.at = micros.map(PgTimestamp::from_unix_micros);
+        let (Some(first), Some(columns)) = (first, columns) else { return Err(malformed()) };
+        let first = str::from_utf8(first).map_err(|_| malformed())?;
+        self.first.clear();
+        self.first.push_str(first);
         if self.row.fill(self.relation, columns) { Ok(Next::Row) } else { Err(malformed()) }
     }
 }

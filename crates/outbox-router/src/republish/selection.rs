@@ -123,12 +123,21 @@ impl Query {
 
     /// A column, by a name that means no other in a subquery.
     pub(crate) fn column(&self, column: &OrderColumn) -> String {
-        format!("{}.{}", quote_table(&self.table), quote_identifier(&column.name))
+        self.named(&quote_identifier(&column.name))
+    }
+
+    fn named(&self, quoted: &str) -> String {
+        format!("{}.{quoted}", quote_table(&self.table))
     }
 
     /// How many rows there are.
     pub(crate) fn count(&self) -> String {
         format!("select count(*) from {}", self.tail())
+    }
+
+    /// Something that is computed of all of them.
+    pub(crate) fn aggregate(&self, expression: &str) -> String {
+        format!("select {expression} from {}", self.tail())
     }
 
     /// Each row, without its columns.
@@ -149,6 +158,18 @@ impl Query {
             self.at,
             self.columns.join(", "),
             self.tail(),
+            quote_literal(encoding)
+        )
+    }
+
+    /// The same for the rows that a join finds, in any order; `first` is what comes first of each.
+    pub(crate) fn copy_joined(&self, first: &str, join: &str, encoding: &str) -> String {
+        let columns: Vec<String> = self.columns.iter().map(|column| self.named(column)).collect();
+        format!(
+            "copy (select {first}, {} from {} {join}{}) to stdout (format text, encoding {})",
+            columns.join(", "),
+            quote_table(&self.table),
+            self.wheres(),
             quote_literal(encoding)
         )
     }
@@ -175,14 +196,17 @@ impl Query {
     }
 
     fn tail(&self) -> String {
-        let table = quote_table(&self.table);
+        format!("{}{}", quote_table(&self.table), self.wheres())
+    }
+
+    fn wheres(&self) -> String {
         if self.conditions.is_empty() {
-            return table;
+            return String::new();
         }
         // A comment in a condition that a person has typed ends with its line.
         let conditions: Vec<String> =
             self.conditions.iter().map(|condition| format!("({condition}\n)")).collect();
-        format!("{table} where {}", conditions.join(" and "))
+        format!(" where {}", conditions.join(" and "))
     }
 
     /// What stands in the place of the commit's time: that time where it is known, else when the

@@ -11,14 +11,15 @@ use std::{
 use pgoutput::PgTimestamp;
 use relay::{
     Acks, Class, Failure, Offered, Record, RecordSink, Refusal, Republish, Ticket, TopicFacts,
-    TopicId, TopicName,
+    TopicId, TopicName, handover::Position,
 };
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use super::{
-    checkpoints::{Checkpoints, Position},
+    checkpoints::Checkpoints,
     destination::Destination,
     journal::Run,
+    left_out::LeftOut,
     pace::Pace,
     rows::{Next, Rows},
 };
@@ -48,11 +49,18 @@ pub(crate) const UNKNOWN: TopicFacts =
 pub(crate) enum BadRows {
     Stop,
     LeaveOut,
+    /// Leaves them out, and says which: each has to have an id, in the column with this place.
+    Keep(usize),
 }
+
+/// How many rows are left out at most where each of them is named.
+const KEPT_MAX: usize = 100_000;
 
 /// How rows are sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
+    /// The column that has the id of each row.
+    pub(crate) id_column: Option<String>,
     pub(crate) bad_rows: BadRows,
     /// Records a second.
     pub(crate) rate: Option<NonZeroU32>,
@@ -135,6 +143,8 @@ pub(crate) struct Sender<'a, D> {
     acks: Acks,
     counts: Counts,
     present: Present,
+    /// Rows that were left out, where they are named.
+    left_out: Vec<LeftOut>,
     ticks: Interval,
 }
 
@@ -162,6 +172,7 @@ impl<'a, D: Destination> Sender<'a, D> {
             acks: Acks::default(),
             counts: Counts::default(),
             present: Present::None,
+            left_out: Vec::new(),
             ticks,
         }
     }
@@ -307,6 +318,11 @@ impl<'a, D: Destination> Sender<'a, D> {
                 return Ok(Step::End(Ended::AtRow(failure)));
             }
             Offered::Refused(failure, id) => {
+                if let BadRows::Keep(place) = self.settings.bad_rows
+                    && !self.keep(place, &failure)
+                {
+                    return Ok(Step::End(Ended::AtRow(failure)));
+                }
                 watch.left_out(id.as_deref(), &failure);
                 self.republish.leave_out();
                 self.counts.left_out += 1;
@@ -321,6 +337,23 @@ impl<'a, D: Destination> Sender<'a, D> {
             self.checkpoints.keep(self.counts.rows, self.position());
         }
         Ok(Step::Read)
+    }
+
+    /// Notes that the present row is left out. Returns `false` where nothing could tell it from
+    /// others later on.
+    fn keep(&mut self, place: usize, failure: &Failure) -> bool {
+        let Some(id) = self.rows.text(place).filter(|_| self.left_out.len() < KEPT_MAX) else {
+            return false;
+        };
+        let (code, error) = (failure.code.to_string(), failure.message_with_causes());
+        let column = self.settings.id_column.clone();
+        self.left_out.push(LeftOut { id, column, code, error });
+        true
+    }
+
+    /// The rows that were left out, where they are named.
+    pub(crate) fn take_left_out(&mut self) -> Vec<LeftOut> {
+        std::mem::take(&mut self.left_out)
     }
 
     fn position(&self) -> Position {
@@ -382,6 +415,11 @@ impl<'a, D: Destination> Sender<'a, D> {
     }
 
     async fn write_journal(&mut self) -> Result<(), Failure> {
+        if let Some(journal) = &self.journal {
+            // Before the place moves past them.
+            journal.note_left_out(self.rows.relation(), &self.left_out).await?;
+            self.left_out.clear();
+        }
         let settled = self.republish.settled();
         // The row that was read last is the last that is settled, or the first that is not.
         let is_all = settled == self.counts.rows && settled > 0;

@@ -6,7 +6,7 @@
 //! deleted, and neither is what counts the writes (`held_version`): the check behind P037 compares
 //! those two.
 
-use relay::{Case, Failure, Lsn, Name};
+use relay::{Case, Failure, Lsn, Name, delivered::Confirmed};
 
 use super::{
     held::OPEN,
@@ -23,12 +23,13 @@ use crate::postgres::{quote_identifier, quote_literal};
 pub(crate) async fn remove(
     session: Session<'_>,
     settings: &RetentionSettings,
-    confirmed: Lsn,
+    confirmed: &Confirmed,
 ) -> Result<u64, Failure> {
     if !may_delete(session).await? {
         return Ok(0);
     }
     let mut removed = 0;
+    let confirmed = confirmed.position();
     for table in [closed(settings, confirmed), decided(settings, confirmed)] {
         loop {
             let row = session.row(&table).await?;

@@ -1,13 +1,17 @@
 //! The table that rows are moved into.
 
+use std::slice;
+
 use relay::{Case, Failure, Name, TableName};
 
 use super::{
     column::Column,
-    session::{Session, text},
+    session::{Session, check_row_security, number, text},
     settings::RetentionSettings,
 };
-use crate::postgres::{quote_identifier, quote_literal, quote_table};
+use crate::postgres::{
+    Runs, Touched, quote_identifier, quote_literal, quote_table, refuse_foreign_code,
+};
 
 /// The table, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +33,8 @@ pub(super) async fn find(
         schema: outbox.schema.clone(),
         name: format!("{}_archive", outbox.name),
     });
+    let only = Touched::Tables(slice::from_ref(&table));
+    refuse_foreign_code(session.client, only, Runs::Inserts).await?;
     let found = described(session, &table).await?;
     let refuse = |what: String, statements: String| {
         Err(Failure::of(Case::RetentionArchive, what).naming(Name::Statements, statements))
@@ -54,9 +60,11 @@ pub(super) async fn find(
             format!("alter table {quoted} {}", add.join(", ")),
         );
     }
-    if !found.may_insert {
+    if found.inserts == Inserts::Forbidden {
         return refuse(format!("role {role} may not insert into the archive {table}"), grant);
     }
+    // Its policies may refuse a row, too.
+    check_row_security(session, found.oid).await?;
     if is_published(session, settings, &table).await? {
         let publication = quote_identifier(&settings.publication);
         return refuse(
@@ -71,15 +79,24 @@ pub(super) async fn find(
 }
 
 struct Described {
+    oid: u32,
     columns: Vec<String>,
-    may_insert: bool,
+    inserts: Inserts,
+}
+
+/// What becomes of rows that the role inserts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Inserts {
+    Taken,
+    /// The role lacks the privilege.
+    Forbidden,
 }
 
 async fn described(session: Session<'_>, table: &TableName) -> Result<Option<Described>, Failure> {
     let rows = session
         .rows(&format!(
             "select a.attname, has_schema_privilege(n.oid, 'usage') \
-               and has_table_privilege(c.oid, 'insert') \
+               and has_table_privilege(c.oid, 'insert'), c.oid \
              from pg_class c join pg_namespace n on n.oid = c.relnamespace \
              left join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 \
                and not a.attisdropped and a.attgenerated = '' \
@@ -89,9 +106,10 @@ async fn described(session: Session<'_>, table: &TableName) -> Result<Option<Des
         ))
         .await?;
     let Some(first) = rows.first() else { return Ok(None) };
-    let may_insert = text(first, 1)? == "t";
+    let inserts = if text(first, 1)? == "t" { Inserts::Taken } else { Inserts::Forbidden };
+    let oid = number(first, 2)?;
     let columns = rows.iter().filter_map(|row| row.get(0)).map(str::to_owned).collect();
-    Ok(Some(Described { columns, may_insert }))
+    Ok(Some(Described { oid, columns, inserts }))
 }
 
 async fn is_published(

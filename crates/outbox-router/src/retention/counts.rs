@@ -1,6 +1,6 @@
 //! What is in a table, by the reason for which it stays: for the command `cleanup`.
 
-use relay::{Failure, retention::FullXid};
+use relay::{Failure, delivered::DeliveredRows};
 
 pub(crate) use super::kept::Counts;
 use super::{
@@ -20,13 +20,13 @@ impl Counts {
         session: Session<'_>,
         target: &Target,
         settings: &RetentionSettings,
-        covered: FullXid,
+        delivered: &DeliveredRows,
     ) -> Result<Self, Failure> {
         if let Some(root) = &target.root {
-            let work = Work { target, root, settings, covered };
+            let work = Work { target, root, settings, delivered };
             return partitions::counts::counts(session, &work).await;
         }
-        let rule = Rule { target, covered, keep: settings.section.keep };
+        let rule = Rule { target, delivered, keep: settings.section.keep };
         // It reads all rows, so an index is no help.
         session
             .execute("begin; set local enable_seqscan = on; set local statement_timeout = 0")
@@ -35,13 +35,15 @@ impl Counts {
             .row(&format!(
                 "select count(*) filter (where not is_old), \
                    count(*) filter (where is_old and is_held), \
-                   count(*) filter (where is_old and not is_held and not is_covered), \
-                   count(*) filter (where is_old and not is_held and is_covered) \
+                   count(*) filter (where is_old and not is_held and is_event and not is_covered), \
+                   count(*) filter (where is_old and not is_held and not is_event), \
+                   count(*) filter (where is_old and not is_held and is_event and is_covered) \
                  from (select coalesce({}, false) as is_old, coalesce({}, false) as is_held, \
-                   {} as is_covered from {} t) r",
+                   {} as is_covered, {} as is_event from {} t) r",
                 rule.is_old(),
                 rule.is_held(),
                 rule.is_covered(),
+                rule.is_event(),
                 target.quoted()
             ))
             .await;
@@ -51,7 +53,8 @@ impl Counts {
             young: number(&row, 0)?,
             held: number(&row, 1)?,
             undelivered: number(&row, 2)?,
-            removable: number(&row, 3)?,
+            older: number(&row, 3)?,
+            removable: number(&row, 4)?,
         })
     }
 }

@@ -2,8 +2,15 @@
 
 use relay::{Case, Failure, Name, TableName};
 
-use super::session::{Session, number, text};
-use crate::postgres::{quote_identifier, quote_literal};
+use super::{
+    column::Column,
+    session::{Session, number, text},
+    settings::RetentionSettings,
+};
+use crate::{
+    postgres::{quote_identifier, quote_literal},
+    republish::left_out::{self, Searched},
+};
 
 /// What an event is while it waits.
 pub(super) const OPEN: &str = "state in ('held', 'requeued', 'dropping')";
@@ -81,11 +88,76 @@ pub(super) async fn check_named(
     }
 }
 
+/// The condition that a row `t` of a table stays: its event is open, or a person has left it out of
+/// what was sent. The table is its OID, its columns, and whether events are held.
+///
+/// # Errors
+/// The connection breaks.
+pub(super) async fn condition(
+    session: Session<'_>,
+    settings: &RetentionSettings,
+    (oid, columns, held): (u32, &[Column], HeldTable),
+) -> Result<String, Failure> {
+    let texts = texts(columns);
+    let mut kept = Vec::new();
+    if held == HeldTable::Present {
+        kept.push(is_open(&texts));
+    }
+    if left_out::exists(session.client).await? {
+        kept.push(left_out::is_left_out(&settings.name, oid, &texts));
+    }
+    Ok(if kept.is_empty() { "false".to_owned() } else { format!("({})", kept.join(" or ")) })
+}
+
+fn texts(columns: &[Column]) -> Vec<String> {
+    left_out::texts(columns.iter().map(|column| column.name.as_str()))
+}
+
+/// Checks that each row that was left out is found by its id: else it may be any row, and all stay.
+///
+/// # Errors
+/// No column has the ids, or no row has one of them; or the connection breaks.
+pub(super) async fn check_left_out(
+    session: Session<'_>,
+    settings: &RetentionSettings,
+    (table, columns): (Searched<'_>, &[Column]),
+) -> Result<(), Failure> {
+    if !left_out::exists(session.client).await? {
+        return Ok(());
+    }
+    let texts = if table.id.is_some() { texts(columns) } else { Vec::new() };
+    let mut what = String::new();
+    for query in left_out::count_unfound(&settings.name, table, &texts) {
+        // It reads all rows, so an index is no help.
+        session
+            .execute("begin; set local enable_seqscan = on; set local statement_timeout = 0")
+            .await?;
+        let row = session.row_in_time(&query).await;
+        session.execute("rollback").await?;
+        let row = row?;
+        let (count, ids) = (number::<u64>(&row, 0)?, text(&row, 1)?);
+        if count == 0 {
+            return Ok(());
+        }
+        let why = match table.id {
+            Some(_) => "no row has them now: they may have been changed",
+            None => "no column has them",
+        };
+        what = format!(
+            "{}: {count} rows that were left out of what was sent are known by their ids, and \
+             {why}, so all rows stay: {ids}",
+            table.name
+        );
+    }
+    Err(Failure::of(Case::RetentionHeldUnknown, what))
+}
+
 /// The condition that a row's event is open. An id of another table keeps a row, too: an event that
-/// came before its table was renamed has the former name.
-pub(super) fn is_open(id: &str) -> String {
-    format!(
-        "({id}::text in (select h.event_id from outbox_router.held h \
-         where h.{OPEN} and h.event_id is not null))"
-    )
+/// came before its table was renamed has the former name. So does an equal value of another column:
+/// see [`left_out::texts`]. While nothing is open, no value is read.
+fn is_open(texts: &[String]) -> String {
+    let open = format!("select h.event_id from outbox_router.held h where h.{OPEN}");
+    let one_of = format!("in ({open} and h.event_id is not null)");
+    let any: Vec<String> = texts.iter().map(|text| format!("{text} {one_of}")).collect();
+    format!("(exists ({open}) and ({}))", any.join(" or "))
 }

@@ -1,14 +1,17 @@
-//! Takes a horizon: [`relay::retention`] says why in two statements, and why in this order.
+//! Takes a horizon: [`relay::delivered`] says why in two statements, and why in this order.
 
 use relay::{
     Failure, Lsn,
-    retention::{FullXid, Horizon},
+    delivered::{FullXid, Horizon},
 };
 
 use super::session::{Session, number};
 
 const XMIN: &str = "select pg_snapshot_xmin(pg_current_snapshot())";
 const LSN: &str = "select pg_current_wal_insert_lsn()";
+
+/// A statement that has the server write its WAL out. It costs a transaction id.
+pub(crate) const FLUSH: &str = "select pg_current_xact_id()";
 
 /// Takes a horizon.
 ///
@@ -21,10 +24,10 @@ pub(crate) async fn take(session: Session<'_>) -> Result<Horizon, Failure> {
 }
 
 /// Has the server write its WAL out: a horizon may lie in WAL that was never flushed, and nothing
-/// else may be written for long. It costs a transaction id.
+/// else may be written for long.
 ///
 /// # Errors
 /// The connection breaks.
 pub(crate) async fn flush(session: Session<'_>) -> Result<(), Failure> {
-    session.execute("select pg_current_xact_id()").await
+    session.execute(FLUSH).await
 }

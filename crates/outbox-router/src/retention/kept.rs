@@ -9,6 +9,8 @@ pub(crate) struct Counts {
     pub(crate) held: u64,
     /// Not confirmed yet.
     pub(crate) undelivered: u64,
+    /// Written before their table, or partition, was part of the outbox: they were never sent.
+    pub(crate) older: u64,
     /// They can be removed.
     pub(crate) removable: u64,
 }

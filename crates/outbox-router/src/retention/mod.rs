@@ -1,5 +1,5 @@
 //! Removes delivered rows from the outbox tables, beside the stream or by the command `cleanup`.
-//! [`relay::retention`] says which rows are delivered, and why: what is here is its SQL.
+//! [`relay::delivered`] says which rows are delivered, and why: what is here is its SQL.
 //!
 //! A sweep takes a horizon, waits until the slot has confirmed it, and then deletes the oldest rows
 //! of each table in the order of an index on their time, in small statements that wait for no lock
@@ -7,17 +7,19 @@
 //!
 //! * its time is longer ago than `retention.keep`, by the server's clock;
 //! * its `xmin` precedes the horizon's;
+//! * its table was an outbox when it was written (`events`);
 //! * its event is not open in `outbox_router.held`. The router puts an event there before its
 //!   position is confirmed, so whoever reads that table after the horizon is confirmed sees it.
 //!
 //! Read in this order: `session` (a connection for it), `horizon`, `target` (a table, and what a
-//! sweep needs of it), `rows` (the statements), `sweep` and `slow`; `partitions` drops them whole;
-//! `task` is what `run` does beside the stream.
+//! sweep needs of it), `events`, `rows` (the statements), `sweep` and `slow`; `partitions` drops
+//! them whole; `task` is what `run` does beside the stream.
 
 pub(crate) mod abandoned;
 mod archive;
 mod column;
 pub(crate) mod counts;
+pub(crate) mod events;
 mod figures;
 mod held;
 pub(crate) mod horizon;
@@ -36,6 +38,7 @@ mod task;
 mod time;
 
 pub use report::{RetentionReport, TableFigures, TableReport};
-pub use rows::precedes_sql;
+pub use rows::covered_sql;
+pub(crate) use rows::{is_event_sql, precedes_sql};
 pub use settings::RetentionSettings;
 pub use task::{Channels, run};

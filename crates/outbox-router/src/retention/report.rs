@@ -32,6 +32,9 @@ pub struct TableReport {
     pub name: TableName,
     /// Rows removed since the start of the process.
     pub removed: u64,
+    /// Of the oldest rows, those that were written before the table, or their partition, was an
+    /// outbox of the pipeline: they stay.
+    pub older: u64,
     /// Its size, as it was read last.
     pub figures: TableFigures,
 }
@@ -56,7 +59,8 @@ impl RetentionReport {
 
     /// The report of a process that starts at this moment, and removes rows of these tables.
     pub(crate) fn at_start(tables: impl Iterator<Item = TableName>, now: SystemTime) -> Self {
-        let table = |name| TableReport { name, removed: 0, figures: TableFigures::default() };
+        let table =
+            |name| TableReport { name, removed: 0, older: 0, figures: TableFigures::default() };
         Self {
             tables: tables.map(table).collect(),
             errors: 0,

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use relay::retention::FullXid;
+use relay::delivered::{Covered, DeliveredRows, EventPart, FullXid};
 
 use super::{
-    held::{HeldTable, is_open},
+    events::has_event_sql,
     session::Session,
     target::{RowLocks, Target},
+    time::TimeColumn,
 };
 use crate::postgres::{quote_identifier, quote_table};
 
@@ -15,8 +16,8 @@ use crate::postgres::{quote_identifier, quote_table};
 #[derive(Clone, Copy)]
 pub(super) struct Rule<'a> {
     pub(super) target: &'a Target,
-    /// Transactions before this one are confirmed.
-    pub(super) covered: FullXid,
+    /// The proof: its rows were sent.
+    pub(super) delivered: &'a DeliveredRows,
     pub(super) keep: Duration,
 }
 
@@ -31,7 +32,12 @@ pub(super) struct Counted {
 impl Rule<'_> {
     /// Whether the row's transaction is confirmed.
     pub(super) fn is_covered(&self) -> String {
-        precedes_sql(self.covered, "t.xmin", "pg_snapshot_xmax(pg_current_snapshot())")
+        covered_sql(self.delivered.covered(), "t.xmin", NEXT)
+    }
+
+    /// Whether the row was written when its table was an outbox.
+    pub(super) fn is_event(&self) -> String {
+        is_event_sql(self.delivered.parts(), &self.target.time)
     }
 
     /// Whether the row is old enough.
@@ -40,13 +46,9 @@ impl Rule<'_> {
         format!("t.{} < {}", time.quoted(), time.ago(self.keep))
     }
 
-    /// Whether the row's event is open.
-    pub(super) fn is_held(&self) -> String {
-        match (&self.target.id, self.target.held) {
-            (Some(id), HeldTable::Present) => is_open(&format!("t.{id}")),
-            // Without an id, no event is open: that was checked.
-            (None, _) | (_, HeldTable::Absent) => "false".to_owned(),
-        }
+    /// Whether the row's event is open, or was left out.
+    pub(super) fn is_held(&self) -> &str {
+        &self.target.is_held
     }
 
     /// Removes the covered ones of these candidates: a query of `tableoid`, `ctid`, what the
@@ -92,9 +94,27 @@ impl Rule<'_> {
     }
 }
 
-/// [`relay::retention::Horizon::precedes`] as SQL, of expressions: `xmin` is a row's, and `next`
-/// the next transaction's `xid8`.
-pub fn precedes_sql(before: FullXid, xmin: &str, next: &str) -> String {
+/// The next transaction's `xid8`.
+const NEXT: &str = "pg_snapshot_xmax(pg_current_snapshot())";
+
+/// The condition that the row `t` was written when its table was an outbox, in one of these places;
+/// `None`: a person has given up those that were not.
+pub(crate) fn is_event_sql(parts: Option<&[EventPart]>, time: &TimeColumn) -> String {
+    match parts {
+        Some([]) => "false".to_owned(),
+        Some(parts) => has_event_sql(parts, time, NEXT),
+        None => "true".to_owned(),
+    }
+}
+
+/// [`Covered::contains`] as SQL, of expressions: `xmin` is a row's, and `next` the next
+/// transaction's `xid8`.
+pub fn covered_sql(covered: Covered, xmin: &str, next: &str) -> String {
+    precedes_sql(covered.before(), xmin, next)
+}
+
+/// [`FullXid::follows`] as SQL, likewise.
+pub(crate) fn precedes_sql(before: FullXid, xmin: &str, next: &str) -> String {
     let full = before.as_u64();
     let low = u64::from(before.of_row().as_u32());
     let row = format!("{xmin}::text::int8");

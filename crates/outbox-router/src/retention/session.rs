@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use relay::{Case, Code, Failure, Name};
+use relay::{Case, Code, Failure, Name, source::History};
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow, error::SqlState};
 
 use super::settings::RetentionSettings;
 use crate::{
     config::print_duration,
     monitor::server,
-    postgres::{ServerMessage, VALUE_FORMS, quote_literal, sql_failure},
+    postgres::{
+        HiddenRows, ServerMessage, VALUE_FORMS, hidden_rows, quote_identifier, quote_literal,
+        sql_failure,
+    },
 };
 
 /// How long one statement may take on the server. One batch takes milliseconds; this ends one that
@@ -23,11 +26,12 @@ const ANSWER_MARGIN: Duration = Duration::from_secs(10);
 /// hundreds of gigabytes.
 const WHOLE_LIMIT: Duration = Duration::from_secs(4 * 3_600);
 
-/// What the statements rely on. The order of an index is taken whatever the server knows of the
-/// table: without statistics it would rather sort. Open events are compared through a hash table,
-/// which for a million of them needs this much memory.
+/// What the statements rely on. Row security refuses instead of hiding rows: a row that is not seen
+/// would look like one that is not there. The order of an index is taken whatever the server knows
+/// of the table: without statistics it would rather sort. Open events are compared through a hash
+/// table, which for a million of them needs this much memory.
 const SETTINGS: &str = "\
-    set default_transaction_isolation = 'read committed'; \
+    set default_transaction_isolation = 'read committed'; set row_security = off; \
     set default_transaction_read_only = off; set search_path = pg_catalog; \
     set enable_seqscan = off; set enable_bitmapscan = off; set enable_sort = off; set jit = off; \
     set work_mem = '128MB'";
@@ -49,10 +53,9 @@ impl Backend {
     /// # Errors
     /// The server refuses a setting, is a standby, or the connection breaks.
     pub(crate) async fn prepare(
-        mut client: &Client,
+        client: &Client,
         settings: &RetentionSettings,
     ) -> Result<Self, Failure> {
-        let version = server::version(&mut client).await?;
         let limits = format!(
             "set lock_timeout = {}; set statement_timeout = {}",
             settings.section.lock_timeout.as_millis(),
@@ -63,6 +66,15 @@ impl Backend {
             VALUE_FORMS.map(|(name, value)| format!("set {name} = {}", quote_literal(value)));
         let all = format!("{SETTINGS}; {limits}; {}", forms.join("; "));
         client.batch_execute(&all).await.map_err(failure)?;
+        Self::of(client).await
+    }
+
+    /// That of a connection as it is, for who removes nothing.
+    ///
+    /// # Errors
+    /// The connection breaks.
+    pub(crate) async fn of(mut client: &Client) -> Result<Self, Failure> {
+        let version = server::version(&mut client).await?;
         let query = "select pg_backend_pid(), current_user::text";
         let row = client.query_one(query, &[]).await.map_err(failure)?;
         let (pid, role) = (row.try_get(0).map_err(failure)?, row.try_get(1).map_err(failure)?);
@@ -122,6 +134,25 @@ impl Session<'_> {
         self.rows(sql).await.map(drop)
     }
 
+    /// Which server this is.
+    ///
+    /// # Errors
+    /// The role may not ask: then nothing shows that the rows here are those that were sent.
+    pub(crate) async fn identity(&self) -> Result<History, Failure> {
+        server::identity(&mut { self.client }).await.map_err(|failure| {
+            if failure.code != Code::AuthenticationFailed {
+                return failure;
+            }
+            let role = quote_identifier(&self.backend.role);
+            let what = format!("role {role} may not ask which server this is: {}", failure.message);
+            let grant = format!(
+                "grant execute on function pg_catalog.pg_control_system(), \
+                 pg_catalog.pg_control_checkpoint() to {role}"
+            );
+            Failure::of(Case::RetentionForbidden, what).naming(Name::Statements, grant)
+        })
+    }
+
     /// Gets the lock of this pipeline, and tells who has it otherwise.
     ///
     /// # Errors
@@ -156,6 +187,17 @@ impl Session<'_> {
     pub(crate) async fn unlock(&self, settings: &RetentionSettings) -> Result<(), Failure> {
         self.execute(&format!("select pg_advisory_unlock({})", settings.lock_key())).await
     }
+}
+
+/// Checks that the role sees every row: what is not seen would look as if it were not there.
+///
+/// # Errors
+/// Row security hides rows of the table from the role, or the connection breaks.
+pub(super) async fn check_row_security(session: Session<'_>, table: u32) -> Result<(), Failure> {
+    let hidden = hidden_rows(session.client, table).await.map_err(sql_failure)?;
+    hidden.map_or(Ok(()), |HiddenRows { why, grant }| {
+        Err(Failure::of(Case::RetentionForbidden, why).naming(Name::Statements, grant))
+    })
 }
 
 /// A value that cannot be NULL.

@@ -74,11 +74,13 @@ impl Blocks {
         let (table, _) = self.left.last()?;
         Some(format!(
             "select t.tableoid as o, t.ctid as c, t.ctid as at, true as covered from only {table} t \
-             where t.ctid > '{}' and t.ctid < '({},0)' and {} and {} and {} and not {} limit {limit}",
+             where t.ctid > '{}' and t.ctid < '({},0)' and {} and {} and {} and {} and not {} \
+             limit {limit}",
             self.behind.text,
             self.behind.block + BLOCKS,
             rule.is_old(),
             rule.is_covered(),
+            rule.is_event(),
             is_of(session),
             rule.is_held()
         ))

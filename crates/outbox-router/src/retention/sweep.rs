@@ -1,6 +1,6 @@
 //! One pass over a table, from its oldest row on.
 
-use relay::{Code, Failure, retention::FullXid};
+use relay::{Code, Failure, TableName, delivered::DeliveredRows};
 
 use super::{
     partitions::{
@@ -14,6 +14,7 @@ use super::{
     step::{Rest, Step},
     target::Target,
 };
+use crate::postgres::{Runs, Touched, locks_against_code, refuse_foreign_code};
 
 /// How many statements in a row may find nothing that is confirmed before the sweep ends: rows are
 /// confirmed in about the order of their time, and behind these lies what is not delivered yet. A
@@ -24,9 +25,10 @@ const UNCONFIRMED_MAX: u32 = 3;
 pub(crate) struct Sweep<'a> {
     pub(super) target: &'a Target,
     pub(super) settings: &'a RetentionSettings,
-    pub(super) covered: FullXid,
+    pub(super) delivered: DeliveredRows,
     order: Order,
     unconfirmed: u32,
+    older: u64,
 }
 
 /// The order in which rows are looked at.
@@ -51,18 +53,18 @@ enum From {
 }
 
 impl<'a> Sweep<'a> {
-    /// A pass over what transactions before `covered` have written: by partition, if whole ones are
-    /// dropped, else in the order of time.
+    /// A pass over the rows of the proof: by partition, if whole ones are dropped, else in the
+    /// order of time.
     pub(crate) fn of(
         target: &'a Target,
         settings: &'a RetentionSettings,
-        covered: FullXid,
+        delivered: DeliveredRows,
     ) -> Self {
         let order = match &target.root {
             Some(root) => Order::Partitions(Box::new(Course::new(Looks::default())), root.clone()),
             None => Order::Time(From::Oldest),
         };
-        Self { target, settings, covered, order, unconfirmed: 0 }
+        Self { target, settings, delivered, order, unconfirmed: 0, older: 0 }
     }
 
     /// Leaves out partitions that a former pass has looked at not long ago.
@@ -81,6 +83,31 @@ impl<'a> Sweep<'a> {
         }
     }
 
+    /// How many rows stay because they were written before the table was an outbox, as far as they
+    /// were met: of the oldest rows, or of the partitions that were looked at.
+    pub(crate) fn older(&self) -> u64 {
+        match &self.order {
+            Order::Partitions(course, _) => course.older(),
+            Order::Time(_) | Order::Blocks(_) => self.older,
+        }
+    }
+
+    /// Counts them among the oldest rows, as many as a statement removes.
+    async fn count_older(&mut self, session: Session<'_>) -> Result<(), Failure> {
+        let rule = self.rule();
+        let query = format!(
+            "select count(*) filter (where not is_event) from (select {} as is_event from {} t \
+             where {} order by t.{} limit {}) r",
+            rule.is_event(),
+            self.target.quoted(),
+            rule.is_old(),
+            self.target.time.quoted(),
+            self.settings.section.batch
+        );
+        self.older = number(&session.row(&query).await?, 0)?;
+        Ok(())
+    }
+
     /// A pass over the whole table, for one without an index.
     ///
     /// # Errors
@@ -89,10 +116,17 @@ impl<'a> Sweep<'a> {
         session: Session<'_>,
         target: &'a Target,
         settings: &'a RetentionSettings,
-        covered: FullXid,
+        delivered: DeliveredRows,
     ) -> Result<Self, Failure> {
         let blocks = Blocks::of(session, target).await?;
-        Ok(Self { target, settings, covered, order: Order::Blocks(blocks), unconfirmed: 0 })
+        Ok(Self {
+            target,
+            settings,
+            delivered,
+            order: Order::Blocks(blocks),
+            unconfirmed: 0,
+            older: 0,
+        })
     }
 
     /// Removes the next rows.
@@ -101,8 +135,11 @@ impl<'a> Sweep<'a> {
     /// The statement fails, and has removed nothing.
     pub(crate) async fn step(&mut self, session: Session<'_>) -> Result<Step, Failure> {
         if let Order::Partitions(course, root) = &mut self.order {
-            let (target, settings, covered) = (self.target, self.settings, self.covered);
-            return course.step(session, &Work { target, root, settings, covered }).await;
+            let (target, settings, delivered) = (self.target, self.settings, &self.delivered);
+            return course.step(session, &Work { target, root, settings, delivered }).await;
+        }
+        if let Order::Time(From::Oldest) = &self.order {
+            self.count_older(session).await?;
         }
         let limit = self.settings.section.batch;
         let candidates = match &self.order {
@@ -131,7 +168,7 @@ impl<'a> Sweep<'a> {
     }
 
     fn rule(&self) -> Rule<'_> {
-        Rule { target: self.target, covered: self.covered, keep: self.settings.section.keep }
+        Rule { target: self.target, delivered: &self.delivered, keep: self.settings.section.keep }
     }
 
     fn candidates(&self, session: Session<'_>, from: &From) -> String {
@@ -144,11 +181,12 @@ impl<'a> Sweep<'a> {
         };
         format!(
             "select t.tableoid as o, t.ctid as c, t.{column} as at, {} as covered from {} t \
-             where {}{from} and {} and not {} order by t.{column} limit {}",
+             where {}{from} and {} and {} and not {} order by t.{column} limit {}",
             rule.is_covered(),
             self.target.quoted(),
             rule.is_old(),
             is_of(session),
+            rule.is_event(),
             rule.is_held(),
             self.settings.section.batch
         )
@@ -170,6 +208,11 @@ impl<'a> Sweep<'a> {
         session: Session<'_>,
         candidates: &str,
     ) -> Result<Counted, Failure> {
+        let names: Vec<TableName> =
+            self.settings.tables.iter().map(|table| table.name.clone()).collect();
+        let locks = locks_against_code(session.client, &self.target.name).await?;
+        session.execute(&locks).await?;
+        refuse_foreign_code(session.client, Touched::Tables(&names), Runs::Changes).await?;
         let row = session.row(&self.rule().remove(candidates)).await?;
         let (removed, archived): (u64, u64) = (number(&row, 2)?, number(&row, 3)?);
         if removed != archived {

@@ -1,21 +1,20 @@
 //! A table from which rows are removed, and what a sweep needs of it.
 
-use relay::{
-    Case, Code, Failure, Name, OutboxTable, TableName, retention::row_columns, source::TableKind,
-};
+use relay::{Case, Code, Failure, Name, OutboxTable, TableName, row_columns, source::TableKind};
 
 use super::{
     archive::{self, Archive},
     column::{Column, columns},
     held::{self, HeldTable},
     partitions::root::{Known, Root},
-    session::{Session, number, text},
+    session::{Session, check_row_security, number, text},
     settings::RetentionSettings,
     time::TimeColumn,
 };
 use crate::{
     config::RetentionMode,
-    postgres::{quote_identifier, quote_literal, quote_table},
+    postgres::{Runs, Touched, quote_identifier, quote_literal, quote_table, refuse_foreign_code},
+    republish::left_out::Searched,
 };
 
 /// A table, ready to be swept.
@@ -23,13 +22,14 @@ use crate::{
 pub(crate) struct Target {
     /// As it is configured.
     pub(crate) name: TableName,
-    pub(super) oid: u32,
-    pub(super) time: TimeColumn,
-    /// The column of the event's id, quoted; `None` where a template makes it.
+    pub(crate) oid: u32,
+    /// The column that has the id of each row.
     pub(super) id: Option<String>,
+    pub(super) time: TimeColumn,
     /// All columns but generated ones.
     pub(super) columns: Vec<Column>,
-    pub(super) held: HeldTable,
+    /// The condition that the event of the row `t` is open, or was left out by a recovery.
+    pub(super) is_held: String,
     /// Where rows go; `None`: nowhere.
     pub(super) archive: Option<Archive>,
     /// Of what its partitions are dropped; `None`: rows are removed one by one.
@@ -77,8 +77,14 @@ impl Target {
         outbox: &OutboxTable,
     ) -> Result<Self, Failure> {
         let name = outbox.name.clone();
-        let relation = relation(session, &name).await?;
+        // All tables, since a role with those of several owners is more than each of them.
+        let names: Vec<TableName> =
+            settings.tables.iter().map(|table| table.name.clone()).collect();
+        refuse_foreign_code(session.client, Touched::RouterSchema, Runs::Inserts).await?;
         let drops_partitions = settings.section.mode == RetentionMode::DropPartitions;
+        let runs = if drops_partitions { Runs::Reads } else { Runs::Changes };
+        refuse_foreign_code(session.client, Touched::Tables(&names), runs).await?;
+        let relation = relation(session, &name).await?;
         if !drops_partitions {
             check_privileges(session, &name, &relation)?;
         }
@@ -100,6 +106,8 @@ impl Target {
                 settings.tables.iter().map(|table| table.name.clone()).collect();
             held::check_named(session, &name, mapped.id, &configured).await?;
         }
+        let of_table = (relation.oid, &*columns, held);
+        let is_held = held::condition(session, settings, of_table).await?;
         let archive = match settings.section.mode {
             RetentionMode::Archive => {
                 Some(archive::find(session, settings, &name, &columns).await?)
@@ -109,15 +117,29 @@ impl Target {
         Ok(Self {
             index: time_index(session, &name, &relation, column, &time).await?,
             oid: relation.oid,
-            id: mapped.id.map(quote_identifier),
             locks: relation.locks,
+            id: mapped.id.map(str::to_owned),
             name,
             time,
             columns,
-            held,
+            is_held,
             archive,
             root,
         })
+    }
+
+    /// Checks that each row that was left out is found by its id, as [`held::check_left_out`] does.
+    /// To be asked behind the horizon: a row whose id is changed later is not covered by it.
+    ///
+    /// # Errors
+    /// One is not, so all rows stay; or the connection breaks.
+    pub(crate) async fn check_left_out(
+        &self,
+        session: Session<'_>,
+        settings: &RetentionSettings,
+    ) -> Result<(), Failure> {
+        let table = Searched { oid: self.oid, name: &self.name, id: self.id.as_deref() };
+        held::check_left_out(session, settings, (table, &self.columns)).await
     }
 
     /// Checks that rows can be found: a partition has them in one place.
@@ -169,8 +191,10 @@ async fn relation(session: Session<'_>, name: &TableName) -> Result<Relation, Fa
             .naming(Name::Table, name));
     };
     let is = |column| text(row, column).map(|text| text == "t");
+    let oid = number(row, 0)?;
+    check_row_security(session, oid).await?;
     Ok(Relation {
-        oid: number(row, 0)?,
+        oid,
         kind: if is(1)? { TableKind::Partitioned } else { TableKind::Plain },
         forbidden: match (is(2)?, is(3)?) {
             (true, true) => None,
@@ -196,6 +220,24 @@ fn check_privileges(
     );
     let what = format!("role {role} may not {forbidden} {name}");
     Err(Failure::of(Case::RetentionForbidden, what).naming(Name::Statements, grants))
+}
+
+/// The column that gives the rows of a table their age, for who removes none; `None` where none
+/// does.
+///
+/// # Errors
+/// The table is missing, or row security hides rows of it.
+pub(crate) async fn age_column(
+    session: Session<'_>,
+    settings: &RetentionSettings,
+    outbox: &OutboxTable,
+) -> Result<Option<TimeColumn>, Failure> {
+    let relation = relation(session, &outbox.name).await?;
+    let columns = columns(session, relation.oid).await?;
+    let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+    let time = row_columns(outbox, &names)?.time;
+    let time = settings.section.time_column.as_deref().or(time);
+    Ok(time_column(outbox, time, &columns).ok().map(|(time, _)| time))
 }
 
 /// The column that gives rows an age, and its number.

@@ -1,25 +1,32 @@
 //! Retention beside the stream: a task of its own with its own connection, so that neither a lock
 //! nor a slow statement can delay the stream.
 //!
-//! Rows are removed only while this router streams and nothing is suspected. What is confirmed is
-//! the least of three positions: the slot's `confirmed_flush_lsn`; what this process has confirmed
-//! (with a state topic, the witness names that, too), because a slot that a person has advanced is
-//! confirmed and not delivered; and the end of WAL when the monitor last found publication and
-//! tables as they must be, because rows that the publication left out are confirmed as well.
+//! Rows are removed only while this router streams and nothing is suspected, on the server that it
+//! streams from ([`relay::delivered::Confirmed`]). What is confirmed is the least of three
+//! positions: the slot's `confirmed_flush_lsn`; what this process has confirmed (with a state
+//! topic, the witness names that, too), because a slot that a person has advanced is confirmed and
+//! not delivered; and the end of WAL when the monitor last found publication and tables as they
+//! must be, because rows that the publication left out are confirmed as well.
 
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use relay::{Case, Code, Failure, Lsn, retention::Horizons};
+use relay::{
+    Case, Code, Failure, Lsn, OutboxTable,
+    delivered::{Acknowledged, Confirmed, Covered, Evidence, Horizons, Witnessed},
+    source::Baseline,
+};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
 };
 
 use super::{
-    abandoned, figures, horizon,
+    abandoned,
+    events::event_parts,
+    figures, horizon,
     obstacle::obstacle,
     partitions::{self, course::Looks},
     report::RetentionReport,
@@ -208,9 +215,8 @@ impl Round<'_> {
         if self.report.waits.is_some() {
             return made.map(|()| Found::Nothing);
         }
-        self.check_server(session).await?;
         let confirmed = self.confirmed(session).await?;
-        let covered = known.horizons.confirmed(confirmed);
+        let covered = known.horizons.confirmed(&confirmed);
         match known.horizons.waits_for() {
             Some(_) => known.unconfirmed += 1,
             None => known.unconfirmed = 0,
@@ -231,16 +237,7 @@ impl Round<'_> {
         known.looks.resize_with(self.settings.tables.len(), Looks::default);
         let tables = self.settings.tables.iter().zip(&mut known.looks);
         for (position, (outbox, looks)) in tables.enumerate() {
-            let swept = match Target::find(session, self.settings, outbox).await {
-                Ok(target) => {
-                    let sweep = Sweep::of(&target, self.settings, covered);
-                    let mut sweep = sweep.with_looks(std::mem::take(looks));
-                    let swept = self.sweep(session, position, &mut sweep).await;
-                    *looks = sweep.into_looks();
-                    swept
-                }
-                Err(failure) => Err(failure),
-            };
+            let swept = self.sweep_table(session, (position, outbox), covered, looks).await;
             if let Err(failure) = swept {
                 is_alive(session, &failure)?;
                 first_failure = first_failure.or(Some(failure));
@@ -248,7 +245,7 @@ impl Round<'_> {
         }
         if is_due(*self.abandoned_at, ABANDONED_INTERVAL) {
             *self.abandoned_at = Some(Instant::now());
-            match abandoned::remove(session, self.settings, confirmed).await {
+            match abandoned::remove(session, self.settings, &confirmed).await {
                 Ok(removed) => self.report.abandoned += removed,
                 Err(failure) => first_failure = first_failure.or(Some(failure)),
             }
@@ -312,10 +309,43 @@ impl Round<'_> {
         known.unmade.clone().map_or(Ok(()), Err)
     }
 
+    /// Every row that is delivered, and old enough.
+    async fn sweep_table(
+        &mut self,
+        session: Session<'_>,
+        (position, outbox): (usize, &OutboxTable),
+        covered: Covered,
+        looks: &mut Looks,
+    ) -> Result<(), Failure> {
+        let target = Target::find(session, self.settings, outbox).await?;
+        target.check_left_out(session, self.settings).await?;
+        let known = Arc::clone(&self.channels.relay.borrow().snapshot.witness.since);
+        let events = event_parts(session, (&target.name, target.oid), &known).await?;
+        let sweep = Sweep::of(&target, self.settings, covered.rows_of(events));
+        let mut sweep = sweep.with_looks(std::mem::take(looks));
+        let swept = self.sweep(session, position, &mut sweep).await;
+        self.tell_older(position, sweep.older());
+        *looks = sweep.into_looks();
+        swept
+    }
+
+    /// Rows that are older than the table's place in the pipeline stay until a person decides.
+    fn tell_older(&mut self, position: usize, older: u64) {
+        let Some(table) = self.report.tables.get_mut(position) else { return };
+        if table.older == 0 && older > 0 {
+            tracing::warn!(
+                table = %table.name, rows = older,
+                hint = "once they are not needed: outbox-router cleanup --older",
+                "rows stay that were written before the table was an outbox of this pipeline: \
+                 nothing shows that they were ever sent"
+            );
+        }
+        table.older = older;
+    }
+
     /// The same address may lead to another server than the stream comes from.
     async fn check_server(&self, session: Session<'_>) -> Result<(), Failure> {
-        let baseline = self.channels.relay.borrow().snapshot.baseline.as_ref().map(Arc::clone);
-        let Some(baseline) = baseline else { return Ok(()) };
+        let Some(baseline) = self.baseline() else { return Ok(()) };
         // The role may lack the right to ask; a standby was refused already.
         match server::identity(&mut { session.client }).await {
             Ok(here) if here != baseline.server.history => {
@@ -327,16 +357,33 @@ impl Round<'_> {
         }
     }
 
-    /// Everything before this position is delivered.
-    async fn confirmed(&self, session: Session<'_>) -> Result<Lsn, Failure> {
-        let reading =
-            slot::read(&mut { session.client }, session.backend.version, &self.settings.slot)
-                .await?;
-        let slot = relay::source::slot_checks::suitable(&self.settings.slot, &reading)?;
-        let of_slot = slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
-        let of_process = self.channels.relay.borrow().snapshot.confirmed;
+    /// The server that the stream comes from, as it was when the stream began.
+    fn baseline(&self) -> Option<Arc<Baseline>> {
+        self.channels.relay.borrow().snapshot.baseline.as_ref().map(Arc::clone)
+    }
+
+    /// Up to where everything is delivered.
+    async fn confirmed(&self, session: Session<'_>) -> Result<Confirmed, Failure> {
+        let baseline = self.baseline();
+        let position = self.channels.relay.borrow().snapshot.confirmed;
         let verified = self.channels.monitor.borrow().verified.unwrap_or(Lsn::ZERO);
-        Ok(of_slot.min(of_process).min(verified))
+        let here = session.identity().await?;
+        let slot_name = &self.settings.slot;
+        let reading =
+            slot::read(&mut { session.client }, session.backend.version, slot_name).await?;
+        Confirmed::by(Evidence {
+            here: &here,
+            slot_name,
+            slot: relay::source::slot_checks::suitable(slot_name, &reading)?,
+            acknowledged: Acknowledged {
+                history: baseline.as_ref().map(|baseline| &baseline.server.history),
+                position,
+                last_commit: None,
+                by: Witnessed::ByRouter,
+            },
+            verified,
+            nothing_before: None,
+        })
     }
 
     async fn sweep(

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use relay::{EpochUnit, OutboxTable};
+use relay::{EpochUnit, OutboxTable, PgTimestamp};
 
 use super::partitions::moment::{self, DAY, SECOND};
 use crate::postgres::{quote_identifier, quote_literal};
 
 /// The column, quoted, and what its values are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TimeColumn {
+pub(crate) struct TimeColumn {
     /// Its name.
     pub(super) name: String,
     kind: TimeKind,
@@ -74,6 +74,19 @@ impl TimeColumn {
         format!("{}::{of_type}", quote_literal(text))
     }
 
+    /// Whether the value of a row was certainly written behind a moment, if it is the time of the
+    /// writer. A time without a zone may be that of any zone: the first of them is 14 h ahead.
+    pub(super) fn is_after(&self, row: &str, moment: PgTimestamp) -> String {
+        const UNIX: i64 = 10_957 * DAY; // 2000-01-01
+        const FIRST_ZONE: i64 = 14 * 3_600 * SECOND;
+        let ahead = match self.kind {
+            TimeKind::TimestampTz | TimeKind::Integer(_) => 0,
+            TimeKind::Timestamp | TimeKind::Date => FIRST_ZONE,
+        };
+        let moment = moment.as_micros().saturating_add(UNIX + ahead);
+        format!("{row}.{} > {}", self.quoted(), self.bound(moment))
+    }
+
     /// How many seconds ago a value is; NULL for an infinite one.
     pub(super) fn age(&self, value: &str) -> String {
         let at = match self.kind {
@@ -127,6 +140,22 @@ mod tests {
     use relay::TableName;
 
     use super::*;
+
+    #[test]
+    fn a_time_without_a_zone_is_later_only_if_it_is_so_in_every_zone() {
+        let name = TableName { schema: "public".to_owned(), name: "outbox".to_owned() };
+        let outbox = OutboxTable::with_defaults(name);
+        let noon = PgTimestamp::from_micros(12 * 3_600 * SECOND);
+        for (type_oid, text) in [
+            (1184, "t.\"at\" > '2000-01-01 12:00:00+00'"),
+            (1114, "t.\"at\" > '2000-01-02 02:00:00'"),
+            (1082, "t.\"at\" > '2000-01-02'"),
+            (20, "t.\"at\" > 946728000000"),
+        ] {
+            let column = TimeColumn::of("at", type_oid, &outbox).unwrap();
+            assert_eq!(column.is_after("t", noon), text);
+        }
+    }
 
     #[test]
     fn a_bound_is_written_in_the_form_of_its_column() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relay::{Code, Failure, Input, source::History};
+use relay::{Code, Failure, Input, LONGEST_RECORD, NamedStandby, SqlReach, source::History};
 use tokio::time::Instant;
 
 use super::{
@@ -12,8 +12,12 @@ use super::{
     ports::{Kafka, Postgres},
     slot_copy::position,
 };
-use crate::postgres::{
-    Backlog, BatchLimits, ClientEncoding, ReplicationConnection, SlotCopyOwner, command_failure,
+use crate::{
+    monitor::watch::statement::{FAILOVER_SINCE, NAMED_STANDBYS},
+    postgres::{
+        Backlog, BatchLimits, ClientEncoding, ReplicationConnection, Row, SlotCopyOwner,
+        command_failure, quote_literal,
+    },
 };
 
 /// A server that takes longer has other work, and sends the backlog as a stream.
@@ -39,6 +43,37 @@ const FLUSHED: &str = "\
     select case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn() \
       else pg_catalog.pg_current_wal_flush_lsn() end";
 
+/// The same, and what the standbys have received for which the slot's walsender waits: a line for
+/// each of them. A server in recovery waits for none (`StandbySlotsHaveCaughtup` in slot.c).
+///
+/// All names are qualified: in a session with another `search_path` the server would print other
+/// values of `regclass` and its like than the walsender does.
+fn reach_statement(version: i32, slot: &str) -> String {
+    if version < FAILOVER_SINCE {
+        return FLUSHED.to_owned();
+    }
+    let slot = quote_literal(slot);
+    format!(
+        "select ({FLUSHED}), n.name, case when s.slot_type = 'physical' \
+             and s.wal_status <> 'lost' and s.invalidation_reason is null then s.restart_lsn end \
+           from (select) one left join {NAMED_STANDBYS} \
+             on not pg_catalog.pg_is_in_recovery() and exists (select \
+               from pg_catalog.pg_replication_slots where slot_name = {slot} and failover) \
+           left join pg_catalog.pg_replication_slots s on s.slot_name = n.name::pg_catalog.name"
+    )
+}
+
+fn reach(rows: &[Row]) -> Result<SqlReach, Failure> {
+    let flushed = position(rows, "the end of WAL")?;
+    let standby = |row: &Row| {
+        let slot = row.get(1)?.clone()?;
+        let received = row.get(2)?.as_deref().and_then(|lsn| lsn.parse().ok());
+        Some(NamedStandby { slot, received })
+    };
+    let standbys = rows.iter().filter_map(standby).collect();
+    Ok(SqlReach { flushed, standbys, longest_record: LONGEST_RECORD })
+}
+
 impl Source {
     /// What the slot has now, to be read by SQL. `None` where that is not possible; then the
     /// walsender sends it.
@@ -47,10 +82,12 @@ impl Source {
     /// confirms more, the core finds the slot elsewhere than before, and begins again.
     pub(super) async fn backlog(
         &self,
+        version: i32,
         encoding: ClientEncoding,
         history: &History,
     ) -> Option<Backlog> {
-        let made = tokio::time::timeout(LIMIT, self.make_backlog(encoding, history)).await;
+        let made = self.make_backlog(version, encoding, history);
+        let made = tokio::time::timeout(LIMIT, made).await;
         let failure = match made {
             Ok(Ok(backlog)) => {
                 let until = backlog.until();
@@ -70,13 +107,16 @@ impl Source {
 
     async fn make_backlog(
         &self,
+        version: i32,
         encoding: ClientEncoding,
         history: &History,
     ) -> Result<Backlog, Failure> {
         let mut connection = self.connect_to_read(encoding, history).await?;
-        let flushed = connection.query("the end of WAL", FLUSHED).await.map_err(command_failure)?;
-        let until = position(&flushed, "the end of WAL")?;
+        let statement = reach_statement(version, &self.slot);
+        let reach_now = connection.query("the end of WAL", &statement).await;
+        let reach = reach(&reach_now.map_err(command_failure)?)?;
         let copy = self.copied(&mut connection).await?;
+        let until = reach.until(copy.begins_at)?;
         let other = match self.other_owner(encoding, history).await {
             Ok(other) => Some(other),
             Err(failure) => {

@@ -23,6 +23,7 @@ const STATUS_EVERY: Duration = Duration::from_secs(3);
 /// See the module's header.
 pub(super) struct CommandStream {
     stream: ReplicationStream,
+    publication: String,
     /// Everything before it was read, so the server need not keep it for this slot.
     passed: Lsn,
     /// The server has sent everything before it. A server that shuts down waits until this is
@@ -59,8 +60,10 @@ pub(super) async fn be_patient(connection: &mut ReplicationConnection) -> Result
 
 impl CommandStream {
     /// The stream of a session that [is patient](be_patient).
-    pub(super) fn new(stream: ReplicationStream) -> Self {
-        Self { stream, passed: Lsn::ZERO, received: Lsn::ZERO, status_due: Instant::now() }
+    pub(super) fn new(stream: ReplicationStream, publication: &str) -> Self {
+        let publication = publication.to_owned();
+        let (passed, received) = (Lsn::ZERO, Lsn::ZERO);
+        Self { stream, publication, passed, received, status_due: Instant::now() }
     }
 
     /// Everything before this position was read.
@@ -102,10 +105,12 @@ impl CommandStream {
     /// arrives.
     ///
     /// # Errors
-    /// The server ended the stream or violates the protocol.
+    /// The server skips rows, ended the stream, or violates the protocol.
     pub(super) fn peek(&mut self) -> Result<Option<CommandFrame<'_>>, Failure> {
-        // Notices are not shown; the loop is left with a frame, or when nothing is buffered.
-        while let Some(Incoming::Notice(_)) = self.stream.peek().map_err(protocol_failure)? {
+        // Other notices are not shown; the loop is left with a frame, or when nothing is buffered.
+        while let Some(Incoming::Notice(message)) = self.stream.peek().map_err(protocol_failure)? {
+            let skipped = translate::notice(message).rows_skipped(&self.publication);
+            skipped.map_or(Ok(()), Err)?;
             self.stream.consume();
         }
         Ok(match self.stream.peek().map_err(protocol_failure)? {

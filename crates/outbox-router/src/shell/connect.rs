@@ -13,6 +13,7 @@ use tokio_postgres::Client;
 use super::ports::{Postgres, Started};
 
 use crate::{
+    filter_labels::check_filters,
     held::{HeldStore, Pipeline, read_table},
     monitor::{
         self, Connect, SqlSession, catalog::Sought, connection::drive, server::ServerSettings,
@@ -157,6 +158,12 @@ impl Source {
         let catalog = self.endpoint.within(self.read_catalog(&mut open, remembered)).await?;
         let held = read_table(&mut open.connection, &self.pipeline).await?;
         Ok(SourceReading { server, timelines, slot_reading: reading, catalog, held })
+    }
+
+    /// Publication and tables alone, whatever became of the slot; as [`read`](Self::read).
+    pub(crate) async fn catalog(&self, remembered: Option<&Catalog>) -> Result<Catalog, Failure> {
+        let (mut open, _) = self.open().await?;
+        self.endpoint.within(self.read_catalog(&mut open, remembered)).await
     }
 
     async fn read_catalog(
@@ -359,6 +366,7 @@ impl Postgres for Source {
         let reading = async {
             let catalog = self.read_catalog(&mut open, remembered).await?;
             self.refuse_polled(&mut open, &catalog).await?;
+            check_filters(&mut open.connection, &self.outboxes).await?;
             Ok(catalog)
         };
         let catalog = self.endpoint.within(reading).await?;
@@ -374,12 +382,12 @@ impl Postgres for Source {
         checked: OpenConnection,
         backlog: BacklogFrom,
     ) -> Result<Started, Failure> {
-        let OpenConnection { connection, encoding, history, pids, .. } = checked;
+        let OpenConnection { connection, version, encoding, history, pids } = checked;
         drop(connection);
         let start = async {
             let backlog = match backlog {
                 BacklogFrom::Stream => None,
-                BacklogFrom::Sql => self.backlog(encoding, &history).await,
+                BacklogFrom::Sql => self.backlog(version, encoding, &history).await,
             };
             let connection = self.connect_again(self.options(encoding), &history).await?;
             let publications = [self.publication.as_str()];

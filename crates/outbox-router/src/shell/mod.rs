@@ -42,6 +42,7 @@ mod state_topic;
 mod tests;
 mod topic_refresher;
 mod translate;
+mod unsendable;
 mod wait;
 
 use std::{
@@ -81,8 +82,9 @@ pub use self::{
 };
 pub(crate) use self::{
     connect::SourceReading,
-    slot_rows::{RowsOf, SlotRows},
+    slot_rows::{OfSlot, RowOfSlot, RowsOf, SlotRows},
     snapshot_slot::{SlotCreator, SlotHolder, SnapshotSlot},
+    unsendable::{Transactions, Unsendable},
 };
 use crate::{
     kafka::{DeliveryFailure, Health},

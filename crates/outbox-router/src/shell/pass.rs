@@ -143,7 +143,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     outcome
                 }
                 Ok(Some(Incoming::Notice(notice))) => {
-                    relay.handle(Input::Notice(&translate::notice(notice)), now);
+                    let notice = translate::logged_notice(notice);
+                    relay.handle(Input::Notice(&notice), now);
                     FrameOutcome::Taken
                 }
                 Ok(Some(Incoming::CopyDone)) => return Some(PassEnd::StreamEnded),

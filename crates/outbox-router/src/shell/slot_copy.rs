@@ -45,7 +45,7 @@ impl Source {
             .start_replication(&copy.name, &publications)
             .await
             .map_err(command_failure)?;
-        Ok((SlotCopy { stream: CommandStream::new(stream), begins_at }, reading))
+        Ok((SlotCopy { stream: CommandStream::new(stream, &self.publication), begins_at }, reading))
     }
 
     /// Copies the slot, for as long as this session lasts.

@@ -3,8 +3,8 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use pgoutput::{Frame, Message, Relation, TupleData};
-use relay::{Code, Failure, Lsn, source::Oid};
+use pgoutput::{Begin, Frame, Message, Relation, TupleData, Xid};
+use relay::{Code, Failure, Lsn, source::Oid, witness::LastTransaction};
 
 use super::{command_stream::CommandFrame, connect::Source, slot_copy::SlotCopy};
 
@@ -18,8 +18,8 @@ pub(crate) struct SlotRows {
     tables: Vec<RowsOf>,
     /// Where the identity stands in the rows of a relation.
     known: HashMap<Oid, Known>,
-    /// Where the commit record of the transaction begins that is being sent.
-    open: Option<Lsn>,
+    /// The transaction that is being sent.
+    open: Option<Begin>,
 }
 
 /// A table whose rows are looked for.
@@ -32,9 +32,12 @@ pub(crate) struct RowsOf {
     pub(crate) identity: Vec<String>,
 }
 
-struct Known {
-    table: usize,
-    places: Vec<usize>,
+/// A relation, as the rows of it are to be read.
+enum Known {
+    /// One that is looked for: the place of its table, and where the identity stands.
+    Table { table: usize, places: Vec<usize> },
+    /// Another one, of this name.
+    Unknown(String),
 }
 
 /// A row of the slot.
@@ -42,14 +45,29 @@ struct Known {
 pub(crate) struct RowOfSlot {
     /// The place of its table among those that are looked for.
     pub(crate) table: usize,
+    /// Under which table it has come: this one, or a partition of it.
+    pub(crate) relation: Oid,
     pub(crate) id: Vec<String>,
     /// Where the commit record of its transaction begins.
     pub(crate) commit_at: Lsn,
+    /// Its transaction.
+    pub(crate) xid: Xid,
+}
+
+/// What the slot sends of them.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum OfSlot {
+    /// A row.
+    Row(RowOfSlot),
+    /// A row of a table that is not looked for, and where its transaction commits.
+    Unknown { table: String, commit_at: Lsn },
+    /// The transaction of the rows before it.
+    Committed(LastTransaction),
 }
 
 /// What a frame says.
 enum Step {
-    Row(RowOfSlot),
+    Of(OfSlot),
     /// Everything that was committed before this position was sent.
     Passed(Lsn),
     Other,
@@ -67,12 +85,13 @@ impl Source {
 }
 
 impl SlotRows {
-    /// The next row that was committed before `until`; `None`: there is no other.
+    /// The next row that was committed before `until`, or the end of its transaction; `None`: there
+    /// is no other.
     ///
     /// # Errors
     /// The connection breaks; a row is larger than `limits.row_bytes` (R005); a relation lacks a
     /// column of its identity.
-    pub(crate) async fn next(&mut self, until: Lsn) -> Result<Option<RowOfSlot>, Failure> {
+    pub(crate) async fn next(&mut self, until: Lsn) -> Result<Option<OfSlot>, Failure> {
         loop {
             let Self { copy, tables, known, open } = &mut *self;
             let step = match copy.stream.peek()? {
@@ -89,8 +108,18 @@ impl SlotRows {
             };
             copy.stream.consume();
             match step {
-                Step::Row(row) if row.commit_at < until => return Ok(Some(row)),
-                Step::Row(_) => return Ok(None),
+                Step::Of(OfSlot::Row(RowOfSlot { commit_at, .. }))
+                | Step::Of(OfSlot::Unknown { commit_at, .. })
+                    if commit_at >= until =>
+                {
+                    return Ok(None);
+                }
+                Step::Of(OfSlot::Committed(transaction)) => {
+                    copy.stream.pass(transaction.end_lsn);
+                    let is_before = transaction.commit_lsn < until;
+                    return Ok(is_before.then_some(OfSlot::Committed(transaction)));
+                }
+                Step::Of(row) => return Ok(Some(row)),
                 Step::Passed(position) => {
                     copy.stream.pass(position);
                     if position >= until {
@@ -107,7 +136,7 @@ impl SlotRows {
 struct Reading<'r> {
     tables: &'r [RowsOf],
     known: &'r mut HashMap<Oid, Known>,
-    open: &'r mut Option<Lsn>,
+    open: &'r mut Option<Begin>,
 }
 
 impl Reading<'_> {
@@ -119,10 +148,11 @@ impl Reading<'_> {
             Frame::XLogData(data) => data.data,
         };
         match Message::parse(data)? {
-            Message::Begin(begin) => *self.open = Some(begin.final_lsn),
+            Message::Begin(begin) => *self.open = Some(begin),
             Message::Commit(commit) => {
-                *self.open = None;
-                return Ok(Step::Passed(commit.end_lsn));
+                let begin = self.open.take().ok_or_else(outside)?;
+                let transaction = LastTransaction::between(&begin, commit.end_lsn);
+                return Ok(Step::Of(OfSlot::Committed(transaction)));
             }
             Message::Relation(relation) => {
                 let known = describe(self.tables, &relation)?;
@@ -132,15 +162,25 @@ impl Reading<'_> {
                 };
             }
             Message::Insert(insert) => {
-                let Some(known) = self.known.get(&insert.relation) else { return Ok(Step::Other) };
+                let begin = self.open.as_ref().ok_or_else(outside)?;
+                let commit_at = begin.final_lsn;
+                let (table, places) = match self.known.get(&insert.relation) {
+                    None => return Ok(Step::Other),
+                    Some(Known::Unknown(name)) => {
+                        let table = name.clone();
+                        return Ok(Step::Of(OfSlot::Unknown { table, commit_at }));
+                    }
+                    Some(Known::Table { table, places }) => (*table, places),
+                };
                 let columns: Vec<TupleData<'_>> = insert.tuple.iter().collect();
                 let text = |place: &usize| match columns.get(*place) {
                     Some(TupleData::Text(bytes)) => Ok(String::from_utf8_lossy(bytes).into_owned()),
                     _ => Err(Failure::new(Code::Protocol, "a row without its identity")),
                 };
-                let id = known.places.iter().map(text).collect::<Result<_, _>>()?;
-                let (table, commit_at) = (known.table, self.open.unwrap_or(Lsn::ZERO));
-                return Ok(Step::Row(RowOfSlot { table, id, commit_at }));
+                let id = places.iter().map(text).collect::<Result<_, _>>()?;
+                let (relation, xid) = (insert.relation, begin.xid);
+                let row = RowOfSlot { table, relation, id, commit_at, xid };
+                return Ok(Step::Of(OfSlot::Row(row)));
             }
             Message::Origin(_)
             | Message::Type(_)
@@ -154,10 +194,20 @@ impl Reading<'_> {
     }
 }
 
-/// Where the identity stands; `None`: the rows of this relation are not looked for.
+fn outside() -> Failure {
+    Failure::new(Code::Protocol, "a row or a commit without the beginning of its transaction")
+}
+
+/// What the relation is; `None`: it is one of this program's own.
 fn describe(tables: &[RowsOf], relation: &Relation<'_>) -> Result<Option<Known>, Failure> {
     let known = tables.iter().enumerate().find(|(_, table)| table.oids.contains(&relation.id));
-    let Some((table, RowsOf { identity, .. })) = known else { return Ok(None) };
+    let Some((table, RowsOf { identity, .. })) = known else {
+        if relation.namespace == b"outbox_router" {
+            return Ok(None);
+        }
+        let [schema, name] = [relation.namespace, relation.name].map(String::from_utf8_lossy);
+        return Ok(Some(Known::Unknown(format!("{schema}.{name}"))));
+    };
     let place = |column: &String| {
         relation.columns().position(|known| known.name == column.as_bytes()).ok_or_else(|| {
             let what = format!("the slot has rows without the column {column}");
@@ -165,7 +215,7 @@ fn describe(tables: &[RowsOf], relation: &Relation<'_>) -> Result<Option<Known>,
         })
     };
     let places = identity.iter().map(place).collect::<Result<_, _>>()?;
-    Ok(Some(Known { table, places }))
+    Ok(Some(Known::Table { table, places }))
 }
 
 /// Only an INSERT says which row it is.
@@ -207,8 +257,8 @@ mod tests {
         wal(&[&head, b"\0payload\0", &column, b"\x01id\0", &column])
     }
 
-    fn insert() -> Vec<u8> {
-        wal(&[b"I\0\0\0\x07N\0\x02t\0\0\0\x01xt\0\0\0\x0242"])
+    fn insert(oid: u8) -> Vec<u8> {
+        wal(&[b"I\0\0\0", &[oid], b"N\0\x02t\0\0\0\x01xt\0\0\0\x0242"])
     }
 
     fn looked_for(oids: &[u32], column: &str) -> RowsOf {
@@ -222,7 +272,11 @@ mod tests {
         let steps = frames.iter().map(|frame| {
             let reading = Reading { tables: &tables, known: &mut known, open: &mut open };
             match reading.frame(frame).unwrap() {
-                Step::Row(row) => format!("{} at {}", row.id.join(" "), row.commit_at),
+                Step::Of(OfSlot::Row(row)) => format!("{} at {}", row.id.join(" "), row.commit_at),
+                Step::Of(OfSlot::Unknown { table, commit_at }) => format!("{table} at {commit_at}"),
+                Step::Of(OfSlot::Committed(transaction)) => {
+                    format!("{} to {}", transaction.commit_lsn, transaction.end_lsn)
+                }
                 Step::Passed(position) => format!("passed {position}"),
                 Step::Other => "other".to_owned(),
             }
@@ -233,18 +287,23 @@ mod tests {
     #[test]
     fn a_row_is_told_by_its_identity_and_its_commit_whatever_its_table_was_called() {
         for name in [b"outbox".as_slice(), b"its former name"] {
-            let frames = [begin(16), relation(7, name), insert(), commit(16)];
-            assert_eq!(steps(&frames), ["other", "other", "42 at 0/10", "passed 0/11"]);
+            let frames = [begin(16), relation(7, name), insert(7), commit(16)];
+            assert_eq!(steps(&frames), ["other", "other", "42 at 0/10", "0/10 to 0/11"]);
         }
-        let frames = [begin(16), relation(8, b"outbox"), insert()];
-        assert_eq!(steps(&frames), ["other", "other", "other"]);
+    }
+
+    /// It may be a partition that was detached: the slot is the only place that a reader looks at.
+    #[test]
+    fn a_row_of_a_table_that_is_not_looked_for_is_named() {
+        let frames = [begin(16), relation(8, b"outbox"), insert(8)];
+        assert_eq!(steps(&frames), ["other", "other", "public.outbox at 0/10"]);
     }
 
     /// The transaction may be committed before a position that the server names meanwhile.
     #[test]
     fn a_keepalive_within_a_transaction_ends_nothing() {
         let frames = [keepalive(8), begin(16), keepalive(32), commit(16), keepalive(32)];
-        let expected = ["passed 0/8", "other", "other", "passed 0/11", "passed 0/20"];
+        let expected = ["passed 0/8", "other", "other", "0/10 to 0/11", "passed 0/20"];
         assert_eq!(steps(&frames), expected);
     }
 

@@ -86,6 +86,11 @@ impl SlotCreator {
 }
 
 impl SnapshotSlot {
+    /// The slot's name.
+    pub(crate) fn name(&self) -> &str {
+        self.creator.slot()
+    }
+
     /// Where the slot's stream begins.
     pub(crate) fn begins_at(&self) -> Option<Lsn> {
         self.created.consistent_point.parse().ok()
@@ -114,7 +119,8 @@ async fn hold(
 ) -> Result<SlotHolder, Failure> {
     let pid = pid_of(&connection);
     let stream = connection.start_replication(slot, &[publication]).await;
-    Ok(SlotHolder { stream: CommandStream::new(stream.map_err(command_failure)?), pid })
+    let stream = CommandStream::new(stream.map_err(command_failure)?, publication);
+    Ok(SlotHolder { stream, pid })
 }
 
 fn pid_of(connection: &ReplicationConnection) -> Option<i32> {

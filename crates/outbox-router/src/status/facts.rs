@@ -2,11 +2,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use relay::{Failure, HeldLimits, PgTimestamp, Snapshot, State, Window};
+use relay::{Failure, HeldLimits, PgTimestamp, Rereads, ServerNotice, Snapshot, State, Window};
 use tokio::time::Instant;
 
 use crate::monitor::{
-    Blame, Gap, Lag, MonitorReport, RelayReport, Thresholds, watch::figures::StandbySlot,
+    Blame, Gap, Lag, MonitorReport, RelayReport, Thresholds,
+    watch::figures::{Holder, StandbySlot},
 };
 
 /// Age at which the streaming task's report counts as stale. The task publishes a report every half
@@ -47,6 +48,9 @@ pub struct Facts<'a> {
     /// The slots of standbys that keep the walsender from sending what lies past `received`; empty
     /// where nothing is unread.
     pub held_by_standbys: Vec<&'a StandbySlot>,
+    /// What the server warns of within the stream. A warning of standbys is left out where their
+    /// slots were read.
+    pub warning: Option<&'a ServerNotice>,
     /// What the slot is behind, as it was read last, however long ago.
     pub bytes_behind: Option<u64>,
     /// The age of the oldest event that is not acknowledged, by this machine's clock.
@@ -66,9 +70,13 @@ impl<'a> Facts<'a> {
         let last = monitor.watch.last.as_ref().and_then(|last| last.slot.as_ref());
         let seen = monitor.slot.health().or(last);
         let held_by_standbys = held_by_standbys(snapshot, monitor, lag);
-        let blame = match held_by_standbys.is_empty() {
-            true => Blame::find(snapshot, lag, limits.window),
-            false => Blame::Postgres,
+        let warning = warning(snapshot, monitor, lag);
+        let rereads = snapshot.rereads.is_some() && lag.is_some_and(|lag| lag.unread > 0);
+        let waits_for_standby =
+            !held_by_standbys.is_empty() || warning.is_some_and(ServerNotice::is_of_standby);
+        let blame = match waits_for_standby || rereads {
+            true => Blame::Postgres,
+            false => Blame::find(snapshot, lag, limits.window),
         };
         Self {
             snapshot,
@@ -79,6 +87,7 @@ impl<'a> Facts<'a> {
             lag,
             blame,
             held_by_standbys,
+            warning,
             bytes_behind: seen.map(|slot| slot.bytes_behind()),
             oldest_unacked: snapshot.oldest_unacked.map(|at| age(at, SystemTime::now())),
         }
@@ -92,6 +101,24 @@ impl<'a> Facts<'a> {
     /// What is held in the table of dead letters.
     pub fn held(&self) -> HeldLimits {
         self.snapshot.held.held
+    }
+
+    /// The program that reads the slot, if this router stands by and that one is not of this
+    /// pipeline.
+    pub fn foreign_reader(&self) -> Option<&'a Failure> {
+        let failure = self.monitor.foreign_reader.as_ref();
+        failure.filter(|_| self.state() == State::Standby)
+    }
+
+    /// What the server reads again before it sends the first row of the session, if rows wait.
+    pub fn rereads(&self) -> Option<Rereads> {
+        let waits = self.lag.is_some_and(|lag| lag.unread > 0);
+        self.snapshot.rereads.filter(|_| waits && self.state() == State::Streaming)
+    }
+
+    /// The walsender that holds the slot, as it was read last.
+    pub fn holder(&self) -> Option<&'a Holder> {
+        self.monitor.watch.figures.as_ref()?.holder.as_ref()
     }
 
     /// What the monitor finds wrong with slot, publication and tables.
@@ -125,6 +152,19 @@ fn held_by_standbys<'a>(
         Some(standbys) => standbys.blocking().collect(),
         None => Vec::new(),
     }
+}
+
+/// The figures say more of standbys than the warning, and are of now.
+fn warning<'a>(
+    snapshot: &'a Snapshot,
+    monitor: &MonitorReport,
+    lag: Option<Lag>,
+) -> Option<&'a ServerNotice> {
+    let figures = monitor.watch.figures.as_ref();
+    let are_standbys_known = figures.is_some_and(|figures| figures.standbys.is_some())
+        || lag.is_some_and(|lag| lag.unread == 0);
+    let warning = snapshot.warning.as_ref()?;
+    (!warning.is_of_standby() || !are_standbys_known).then_some(warning)
 }
 
 fn stale_task(relay: &RelayReport, monitor: &MonitorReport, now: Instant) -> Option<&'static str> {

@@ -136,7 +136,7 @@ pub(crate) fn removed() -> RetentionReport {
     let name = TableName { schema: "public".to_owned(), name: "outbox".to_owned() };
     let figures = TableFigures { rows: 70, bytes: 16_384, oldest_seconds: 86_410.5 };
     RetentionReport {
-        tables: vec![TableReport { name, removed: 30, figures }],
+        tables: vec![TableReport { name, removed: 30, older: 0, figures }],
         errors: 1,
         last_success: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         failure: Some(Failure::of(Case::RetentionLocked, "a lock was not given")),
@@ -230,6 +230,7 @@ fn figures(now: Instant) -> SlotFigures {
         pins: Vec::new(),
         other_slots: OtherSlots { inactive: 0, largest: None },
         catalog_xmin_age: Some(7),
+        holder: None,
         standbys: None,
         wal_directory: None,
         denied: Vec::new(),

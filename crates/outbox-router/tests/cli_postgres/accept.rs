@@ -9,7 +9,7 @@ use relay::{
 
 use crate::{
     kafka::StateCluster,
-    server::{CommandOutput, Server, run_command_at, run_command_for},
+    server::{CommandOutput, Server, run_command_at, run_command_for, run_line},
 };
 
 const LONG_AGO: &str = "2020-01-01T00:00:00Z";
@@ -241,6 +241,115 @@ async fn a_gap_that_is_not_repaired_is_refused_as_it_was_shown() {
         assert!(!refused.err.contains(&format!("after {position}")), "{}", refused.err);
         assert!(refused.err.contains("drop table only"), "{}", refused.err);
     }
+}
+
+impl Fixture {
+    /// Two outboxes of which the publication alone says that they are, and no gap.
+    async fn with_other() -> Self {
+        let fixture = Self::with(&stopped(Vec::new())).await;
+        fixture.server.sql(
+            "create table other (like outbox including all); \
+             alter publication outbox_router add table other",
+        );
+        assert_eq!(fixture.accept(&["--yes"]).await.exit, Exit::Done);
+        fixture
+    }
+
+    /// It is refused with all of this, and the record stays as it is.
+    async fn refuses(&self, more: &[&str], expected: &[&str]) {
+        let record = self.record().await;
+        let refused = self.accept(more).await;
+        assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+        for expected in expected {
+            assert!(refused.err.contains(expected), "{expected} in {}", refused.err);
+        }
+        assert_eq!(self.record().await, record);
+    }
+}
+
+const WRITE_OTHER: &str =
+    "insert into other (aggregate_type, aggregate_id, event_type) values ('a', 'b', 'c')";
+
+/// A baseline as of now would not know the table: what is written until it is published again would
+/// be in no stream and in no gap.
+#[tokio::test]
+async fn a_table_that_is_still_out_of_the_publication_is_accepted_only_by_its_name() {
+    let fixture = Fixture::with_other().await;
+    let checked = fixture.record().await.checked.expect("a look").lsn;
+    fixture.server.sql("alter publication outbox_router drop table other");
+    fixture.server.sql(WRITE_OTHER);
+    let gap = format!("P021@{checked}");
+    let unrepaired =
+        format!("error: P021: {gap} is not repaired yet: table public.other is not in");
+    let give_up =
+        "if it is no outbox any more, outbox-router accept --give-up public.other gives up";
+    let add = "alter publication \"outbox_router\" add table only \"public\".\"other\"";
+    for more in [&["--yes"][..], &["--yes", "--gap", &gap]] {
+        fixture.refuses(more, &[&unrepaired, give_up, add]).await;
+    }
+    let wrong = fixture.accept(&["--yes", "--give-up", "public.outbox"]).await;
+    assert_eq!(wrong.exit, Exit::Usage, "{wrong:?}");
+    assert!(wrong.err.contains("left: public.other"), "{}", wrong.err);
+    let unanswered = fixture.accept(&["--give-up", "other"]).await;
+    let hint = format!("outbox-router accept --gap {gap} --give-up public.other --yes");
+    assert!(unanswered.err.contains(&hint), "{unanswered:?}");
+    let accepted = fixture.accept(&["--yes", "--give-up", "other"]).await;
+    assert_eq!(accepted.exit, Exit::Done, "{accepted:?}");
+    for expected in [
+        "rows      1 in public.other with created_at",
+        "public.other is no outbox any more: no row of it is sent that was written since it left",
+    ] {
+        assert!(accepted.out.contains(expected), "{expected}\nin {}", accepted.out);
+    }
+    let again = fixture.accept(&["--yes"]).await;
+    assert!(again.out.starts_with("nothing is open"), "{again:?}");
+}
+
+#[tokio::test]
+async fn a_table_that_was_put_back_is_accepted_without_more() {
+    let fixture = Fixture::with_other().await;
+    fixture.server.sql("alter publication outbox_router drop table other");
+    fixture.server.sql(WRITE_OTHER);
+    fixture.server.sql("alter publication outbox_router add table other");
+    let wrong = fixture.accept(&["--yes", "--give-up", "public.other"]).await;
+    assert_eq!(wrong.exit, Exit::Usage, "{wrong:?}");
+    let accepted = fixture.accept(&["--yes"]).await;
+    assert_eq!(accepted.exit, Exit::Done, "{accepted:?}");
+    assert!(accepted.out.contains("was taken out of publication"), "{}", accepted.out);
+}
+
+#[tokio::test]
+async fn a_table_with_the_name_of_an_outbox_is_refused_while_it_is_not_published() {
+    let fixture = Fixture::with_other().await;
+    fixture.server.sql("alter table other rename to older; create table other (like outbox)");
+    let add = "alter publication \"outbox_router\" add table only \"public\".\"other\"";
+    fixture.refuses(&["--yes"], &["P027@", "is not repaired yet: table public.other", add]).await;
+    fixture.server.sql("alter publication outbox_router add table other");
+    let accepted = fixture.accept(&["--yes"]).await;
+    assert_eq!(accepted.exit, Exit::Done, "{accepted:?}");
+}
+
+/// A configured table is looked for whatever was known of it before.
+#[tokio::test]
+async fn a_configured_table_that_is_still_out_of_the_publication_is_refused() {
+    let fixture = Fixture::with_other().await;
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let configured = ["outbox", "other"].map(|table| format!("[[outbox]]\ntable = \"{table}\"\n"));
+    std::fs::write(file.path(), configured.concat()).expect("written");
+    fixture.server.sql("alter publication outbox_router drop table other");
+    let url = format!("postgres.url={}", fixture.server.url("postgres"));
+    let accept = async |more: &[&str]| {
+        let named = file.path().to_str().expect("UTF-8");
+        let line = [&["--config", named, "accept", "--yes", "--set", &url], more].concat();
+        run_line(Audience::Machine, &fixture.kafka.with(&line), "").await
+    };
+    let refused = accept(&[]).await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    for expected in ["error: P021: P021@", "is not repaired yet", "add table only"] {
+        assert!(refused.err.contains(expected), "{expected} in {}", refused.err);
+    }
+    let wrong = accept(&["--give-up", "public.other"]).await;
+    assert_eq!(wrong.exit, Exit::Usage, "{wrong:?}");
 }
 
 /// WAL from before the publication was made again is decoded without it.

@@ -1,10 +1,20 @@
 //! What `cleanup` takes for delivered: slot and witness past a horizon of its own, and nothing
 //! open. A lagging, moved, replaced or missing slot shows nothing, so nothing is removed.
 
+use std::sync::Arc;
+
 use outbox_router::cli::Exit;
+use pgoutput::{Oid, PgTimestamp, Xid};
+use relay::{
+    Lsn,
+    delivered::{EventsSince, FullXid, Place},
+    source::{Catalog, History},
+    witness::LastTransaction,
+};
 
 use crate::{
-    cleanup::{INDEX, SLOT, SOURCE, TABLE, confirm, ids, insert, outbox},
+    cleanup::{INDEX, SLOT, SOURCE, TABLE, ids, insert, outbox},
+    delivered::{confirm, typed_as},
     kafka::StateCluster,
     server::{CommandOutput, Server},
 };
@@ -21,7 +31,7 @@ const NOW: [&str; 8] = [
 ];
 
 async fn cleanup(server: &Server, more: &[&str]) -> CommandOutput {
-    server.run_command(&[&["cleanup", "--yes"], &NOW[..], more].concat()).await
+    typed_as(server, "postgres", &[&["cleanup", "--yes"], &NOW[..], more].concat()).await
 }
 
 #[track_caller]
@@ -40,6 +50,22 @@ async fn rows_that_the_slot_has_not_sent_stay() {
     refused(&output, "has committed rows that are not delivered, and no router streams");
     assert!(output.err.contains("outbox-router status shows who is behind"), "{}", output.err);
     assert_eq!(ids(&server, "outbox"), "u1 d1");
+}
+
+/// No slot decodes what is not flushed.
+#[tokio::test]
+async fn rows_that_are_committed_and_not_flushed_yet_stay() {
+    let server = outbox();
+    server.sql("alter system set wal_writer_delay = '10s'");
+    server.sql("select pg_reload_conf()");
+    insert(&server, "d1", "now()");
+    confirm(&server);
+    let row = "insert into outbox (id, created_at) values ('u1', now())";
+    server.sql(&format!("set synchronous_commit = off; {row}"));
+    let output = cleanup(&server, &[]).await;
+    // By the server's checkpoints and other processes it may be flushed all the same.
+    assert_eq!(output.exit, Exit::Failure, "{output:?}");
+    assert_eq!(ids(&server, "outbox"), "d1 u1");
 }
 
 /// The slot has nothing to send, because the transaction is still open when the horizon is taken.
@@ -183,4 +209,86 @@ async fn while_the_witness_is_unknown_or_something_is_open_nothing_is_removed() 
     confirm(&fixture.server);
     refused(&fixture.cleanup().await, "there is none in outbox-router.state");
     assert_eq!(ids(&fixture.server, "outbox"), "u1");
+}
+
+/// A promoted server has rows that were in no stream, and its slot may be a new one.
+#[tokio::test]
+async fn on_another_server_or_timeline_than_the_witness_names_nothing_is_removed() {
+    let fixture = Fixture::start().await;
+    let known = fixture.kafka.record().await.unwrap();
+    let history = known.history.clone().unwrap();
+    for (timeline, system_id) in [(history.timeline + 1, "7"), (history.timeline, "7")] {
+        let mut elsewhere = known.clone();
+        elsewhere.generation += 1;
+        let system_id = if timeline == history.timeline { system_id } else { &history.system_id };
+        elsewhere.history = Some(History { system_id: system_id.to_owned(), timeline });
+        fixture.kafka.put("router", &elsewhere).await;
+        refused(&fixture.cleanup().await, "the acknowledged events come from another server");
+    }
+}
+
+/// The server may have been taken back to an earlier state, in which it has written other rows.
+#[tokio::test]
+async fn a_slot_that_does_not_send_the_last_transaction_again_shows_nothing() {
+    let fixture = Fixture::start().await;
+    insert(&fixture.server, "d1", "now()");
+    confirm(&fixture.server);
+    let mut known = fixture.kafka.record().await.unwrap();
+    let at: Lsn = fixture.server.sql("select pg_current_wal_lsn()").parse().unwrap();
+    let committed = Lsn::from_u64(at.as_u64() - 1);
+    known.last = Some(LastTransaction {
+        commit_lsn: at,
+        end_lsn: at,
+        xid: Xid::from_u32(7),
+        committed_at: PgTimestamp::from_micros(1),
+    });
+    (known.generation, known.position) = (known.generation + 1, at);
+    assert!(committed < at);
+    fixture.kafka.put("router", &known).await;
+    fixture.server.sql("create table other ()");
+    refused(&fixture.cleanup().await, "does not send it again");
+    assert_eq!(ids(&fixture.server, "outbox"), "d1");
+}
+
+/// The slot sends nothing that was written before the table was in the publication.
+#[tokio::test]
+async fn rows_of_a_table_that_joined_later_stay_until_a_person_gives_them_up() {
+    let fixture = Fixture::start().await;
+    let server = &fixture.server;
+    server.sql(&TABLE.replace("table outbox", "table outbox_b"));
+    server.sql("create index on outbox_b (created_at)");
+    server.sql("insert into outbox_b (id) values ('lost')");
+    let both = ["--set", "outbox.1.table=public.outbox_b"];
+    let of_first = &NOW[..2];
+    let joined = fixture.run(&[&["setup", "--apply"], of_first, &both].concat()).await;
+    assert_eq!(joined.exit, Exit::Done, "{joined:?}");
+    // What the first session of a router that knows the table writes.
+    let mut known = fixture.kafka.record().await.unwrap();
+    let oid: u32 = server.sql("select 'outbox_b'::regclass::oid").parse().unwrap();
+    known.generation += 1;
+    known.tables.push(Oid::from_u32(oid));
+    let [next, micros] = [
+        "select pg_snapshot_xmax(pg_current_snapshot())",
+        "select (extract(epoch from now() - timestamptz '2000-01-01 00:00+00') * 1000000)::int8",
+    ]
+    .map(|sql| server.sql(sql));
+    let older = Some(PgTimestamp::from_micros(micros.parse().unwrap()));
+    let since = EventsSince { xid: FullXid::from_u64(next.parse().unwrap()), older };
+    Arc::make_mut(&mut known.since).insert(Place::table(Oid::from_u32(oid)), since);
+    known.catalog = Catalog::default();
+    server.sql("insert into outbox_b (id) values ('sent')");
+    // An UPDATE gives it a transaction that looks like an event's; its time stays.
+    server.sql("update outbox_b set event_type = 'd' where id = 'lost'");
+    confirm(server);
+    known.position =
+        server.sql("select confirmed_flush_lsn from pg_replication_slots").parse().unwrap();
+    fixture.kafka.put("router", &known).await;
+    let typed = |more| [&["cleanup", "--yes"], &NOW[..], &both, more].concat();
+    let output = fixture.run(&typed(&[])).await;
+    assert_eq!((output.exit, output.err.as_str()), (Exit::Done, ""), "{output:?}");
+    assert!(output.out.contains("1 from before the table was an outbox"), "{output:?}");
+    assert_eq!(ids(server, "outbox_b"), "lost");
+    let output = fixture.run(&typed(&["--older"])).await;
+    assert!(output.out.contains("public.outbox_b: 1 rows deleted"), "{output:?}");
+    assert_eq!(ids(server, "outbox_b"), "");
 }

@@ -1,7 +1,7 @@
 //! A state topic beside the server: librdkafka's mock cluster, and what the pipeline's record says
 //! there.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::mpsc, time::Duration};
 
 use outbox_router::kafka::{KafkaSettings, put_state, read_state};
 use rdkafka::{
@@ -67,10 +67,28 @@ impl StateCluster {
 
     /// Writes a record as a router does.
     pub(crate) async fn put(&self, writer: &'static str, witness: &Witness) {
-        let (settings, value) = (settings(&self.bootstrap), witness.encode());
-        let records = [(witness_key().of_writer(writer), Some(value))];
-        let put = move || put_state(&settings, &topic(), &records);
-        tokio::task::spawn_blocking(put).await.expect("joined").expect("written");
+        let (bootstrap, witness) = (self.bootstrap.clone(), witness.clone());
+        let put = move || put(&bootstrap, writer, &witness);
+        tokio::task::spawn_blocking(put).await.expect("joined");
+    }
+}
+
+/// A [`StateCluster`] that threads may share: a thread of its own keeps it.
+pub(crate) struct SharedState {
+    pub(crate) bootstrap: String,
+    /// The cluster ends with it.
+    _end: mpsc::SyncSender<()>,
+}
+
+impl SharedState {
+    pub(crate) fn start() -> Self {
+        let ((tell, told), (end, ended)) = (mpsc::sync_channel(1), mpsc::sync_channel::<()>(0));
+        std::thread::spawn(move || {
+            let kafka = StateCluster::start();
+            tell.send(kafka.bootstrap.clone()).expect("somebody waits");
+            let _ended = ended.recv();
+        });
+        Self { bootstrap: told.recv().expect("a cluster"), _end: end }
     }
 }
 
@@ -88,6 +106,12 @@ pub(crate) async fn record(bootstrap: &str) -> Option<Witness> {
     let read = move || read_state(&settings, &topic(), &witness_key().prefix());
     let read = tokio::task::spawn_blocking(read).await.expect("joined").expect("read");
     combine(&read.records).expect("records of ours")
+}
+
+/// Writes a record as a router does.
+pub(crate) fn put(bootstrap: &str, writer: &str, witness: &Witness) {
+    let records = [(witness_key().of_writer(writer), Some(witness.encode()))];
+    put_state(&settings(bootstrap), &topic(), &records).expect("written");
 }
 
 fn topic() -> TopicName {

@@ -6,6 +6,7 @@ use std::{
     os::unix::{fs::MetadataExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, Command as Process, Stdio},
+    sync::OnceLock,
     time::Duration,
 };
 
@@ -15,10 +16,14 @@ use outbox_router::{
 };
 use testbed::postgres::{Identity, SETTINGS_FILE, copy_cluster};
 
+use crate::kafka::SharedState;
+
 /// A running server; stopped and removed when dropped.
 pub(crate) struct Server {
     directory: tempfile::TempDir,
     pub(crate) port: u16,
+    /// Of a pipeline that reads from it ([`crate::delivered`]).
+    pub(crate) state: OnceLock<SharedState>,
 }
 
 /// How a command ended, and what it wrote.
@@ -99,7 +104,7 @@ impl Server {
              shared_buffers = 16MB\n{settings}\n"
         );
         fs::write(data.join(SETTINGS_FILE), settings).expect("written");
-        let server = Self { directory, port };
+        let server = Self { directory, port, state: OnceLock::new() };
         succeed(server.control("start").arg("-l").arg(server.directory.path().join("log")));
         server
     }
@@ -108,6 +113,12 @@ impl Server {
         let mut process = program("pg_ctl");
         process.args([action, "-w", "-D"]).arg(self.directory.path().join("data"));
         process
+    }
+
+    /// Ends the server as a crash does, and starts it again.
+    pub(crate) fn crash(&self) {
+        succeed(self.control("stop").args(["-m", "immediate"]));
+        succeed(self.control("start").arg("-l").arg(self.directory.path().join("log")));
     }
 
     pub(crate) fn url(&self, user: &str) -> String {
@@ -253,17 +264,21 @@ pub(crate) async fn run_command_for(
 
 /// Types a line after the program's name.
 pub(crate) async fn run_line(audience: Audience, line: &[String], answer: &str) -> CommandOutput {
+    run_line_with(audience, line, &mut io::Cursor::new(answer.to_owned())).await
+}
+
+/// The same, where something happens before the answer.
+pub(crate) async fn run_line_with(
+    audience: Audience,
+    line: &[String],
+    input: &mut (dyn io::BufRead + Send),
+) -> CommandOutput {
     let program = std::iter::once("outbox-router");
     let cli = Cli::read(program.chain(line.iter().map(String::as_str))).expect("a command line");
     let environment = Environment::default();
     let config = cli::load_config(&cli, &environment).expect("a configuration");
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut terminal = Terminal {
-        out: &mut out,
-        err: &mut err,
-        input: &mut io::Cursor::new(answer.to_owned()),
-        audience,
-    };
+    let mut terminal = Terminal { out: &mut out, err: &mut err, input, audience };
     let exit = match &cli.command {
         Command::Task(task) => cli::execute(&cli, task, &config, &environment, &mut terminal).await,
         Command::Migrate(from) => cli::migrate(&cli, from, &environment, &mut terminal).await,

@@ -404,3 +404,27 @@ async fn a_role_without_the_privilege_is_shown_how_to_connect_as_another_role() 
     let made = run_command_at(&server.url("nobody_special"), &line, "").await;
     assert_eq!(made.exit, Exit::Done, "{made:?}");
 }
+
+#[tokio::test]
+async fn words_of_where_that_their_column_cannot_have_make_nothing() {
+    let server = Server::start();
+    server.sql(
+        "create type kind as enum ('order', 'refund'); \
+         create table outbox (id uuid primary key, aggregate_type text, aggregate_id text, \
+           event_type text, payload jsonb, kind kind, number int, code char(5))",
+    );
+    for (column, word, names) in [
+        ("kind", "ordre", "kind is an enum that has no such label, but order, refund"),
+        ("number", "one", "no value of column number (integer) is written so"),
+        ("code", "abcdef", "no value of column code (character) is written so"),
+    ] {
+        let (column, list) = (format!("outbox.0.where.column={column}"), "outbox.0.where.not_in=");
+        let list = format!("{list}{word}");
+        let line = ["setup", "--apply", "--set", "outbox.0.table=public.outbox"];
+        let line = [&line[..], &["--set", &column, "--set", &list]].concat();
+        let output = server.run_command(&line).await;
+        assert_eq!(output.exit, Exit::Failure, "{output:?}");
+        assert!(output.err.contains("R008") && output.err.contains(names), "{output:?}");
+    }
+    assert_eq!(server.sql("select count(*) from pg_publication"), "0");
+}

@@ -2,6 +2,7 @@
 //! keep to themselves.
 
 #![expect(clippy::unwrap_used, reason = "in the helpers of a test, too, what is missing fails it")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "a test names the one event it waits for")]
 
 mod alterations;
 mod concurrent_changes;

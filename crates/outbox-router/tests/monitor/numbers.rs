@@ -105,3 +105,34 @@ async fn crossing_a_threshold_is_logged_once_and_so_is_the_return() {
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(lines[2].contains(" INFO ") && lines[2].contains("below warning (1.0 MiB) again"));
 }
+
+/// What the first transaction of a gap rests upon: the slot's `catalog_xmin` never passes a
+/// transaction that had not ended at the slot's position.
+#[tokio::test]
+async fn every_transaction_before_the_slots_horizon_had_ended_at_its_position() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let open = postgres.client().await;
+    open.batch_execute("begin; savepoint s").await.unwrap();
+    let xid = open.query_one("select pg_current_xact_id()::text::int8", &[]).await.unwrap();
+    let xid = u64::try_from(xid.get::<_, i64>(0)).unwrap();
+    let horizon = async || {
+        // Each checkpoint says which transactions run.
+        for _ in 0..3 {
+            write_wal(&client, 10).await;
+            client.batch_execute("checkpoint").await.unwrap();
+            let advance = "select pg_replication_slot_advance('s_x', pg_current_wal_lsn())";
+            client.query_one(advance, &[]).await.unwrap();
+        }
+        let mut fixture = MonitorFixture::start(&postgres, settings("x"), State::Starting);
+        fixture.until_good_reading().await.slot.health().unwrap().horizon().unwrap()
+    };
+    let before = horizon().await;
+    assert!(before.xmin.as_u64() <= xid, "{before:?} {xid}");
+    open.batch_execute("commit").await.unwrap();
+    let row = client.query_one("select pg_current_wal_lsn()::text", &[]).await.unwrap();
+    let committed: relay::Lsn = row.get::<_, String>(0).parse().unwrap();
+    let after = horizon().await;
+    assert!(after.xmin.as_u64() > xid && after.lsn >= committed, "{after:?} {xid} {committed}");
+}

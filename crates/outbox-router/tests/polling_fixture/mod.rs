@@ -131,6 +131,7 @@ pub(crate) fn report() -> PollerReport {
             batches: 40,
             fetched: 120,
             published: 100,
+            changed: 3,
             failed: 5,
             abandoned: 2,
             waiting: 1,
@@ -155,7 +156,7 @@ pub(crate) fn report() -> PollerReport {
 pub(crate) fn removed() -> RetentionReport {
     let figures = TableFigures { rows: 130, bytes: 24_576, oldest_seconds: 86_410.5 };
     RetentionReport {
-        tables: vec![TableReport { name: name(), removed: 30, figures }],
+        tables: vec![TableReport { name: name(), removed: 30, older: 0, figures }],
         errors: 1,
         last_success: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         failure: Some(Failure::of(Case::RetentionLocked, "a lock was not given")),
@@ -181,6 +182,7 @@ pub(crate) fn survey() -> SurveyReport {
         oldest_seconds: Some(1.5),
         failed: RowCount::Exactly(1),
         abandoned: RowCount::Exactly(2),
+        stranded: RowCount::Exactly(0),
         processing: RowCount::Exactly(4),
     };
     let holders = vec![holder("aaaa", 8.0), holder("bbbb", -3.0)];
@@ -191,6 +193,7 @@ pub(crate) fn survey() -> SurveyReport {
             size: Some(TableSize { name: name(), rows: 130, bytes: 24_576 }),
             holders: Ok(holders),
             handed: None,
+            stranded: None,
         }],
         read: Some(Polled { at: now, wall: SystemTime::now() }),
         failure: None,

@@ -7,7 +7,9 @@ use outbox_router::polling::sql::{
 };
 use relay::{
     Case, Failure,
-    polling::{Claimed, Fetched, More, PendingRow, RowId, RowOutcome, SettleRequest, WaitsKept},
+    delivered::GivenUp,
+    polling::{Claimed, Fetched, More, PendingRow, RowOutcome, SettleRequest, WaitsKept},
+    testing::sent,
 };
 use testbed::postgres::DatabaseSession;
 
@@ -49,7 +51,7 @@ async fn a_row_is_pending_then_processing_then_published() {
     assert!(shown.contains("PENDING") && !shown.contains("PROCESSING"), "{shown}");
     assert!(worker.fetch(10).await.rows.is_empty(), "taken a moment ago");
     assert_eq!(worker.publish(&fetched.rows[..1]).await, 1);
-    let released = fetched.rows[1..].iter().map(|row| row.id.clone()).collect();
+    let released = fetched.rows[1..].iter().map(PendingRow::row_at).collect();
     worker.settle(SettleRequest { released, ..nothing() }).await;
     assert_eq!(fixture.value(STATE).await, "PUBLISHED,0,since,at PENDING,0 PENDING,0");
     assert_eq!(ids(&worker.fetch(1).await.rows), ["2"]);
@@ -243,7 +245,7 @@ async fn however_many_keys_are_blocked_those_behind_them_are_found() {
         let mut worker = fixture.worker(polling().with_lease(lease)).await;
         let rows = found(&mut worker, 1).await;
         assert_eq!(ids(&rows), ["201"], "at most as many as were asked for");
-        let released = rows.into_iter().map(|row| row.id).collect();
+        let released = rows.iter().map(PendingRow::row_at).collect();
         worker.settle(SettleRequest { released, ..nothing() }).await;
     }
 }
@@ -295,7 +297,7 @@ async fn rows_of_a_partitioned_table_are_taken_and_marked() {
     let rows = worker.fetch(12).await.rows;
     assert_eq!(rows.len(), 12);
     let retry = failed(&rows[11], 1, RowOutcome::Retry(Duration::from_secs(60)));
-    let published = rows[..11].iter().map(|row| row.id.clone()).collect();
+    let published = rows[..11].iter().map(sent).collect();
     let request = SettleRequest { published, failed: vec![retry], ..nothing() };
     assert_eq!(worker.settle(request).await, 11);
     // Of three keys one waits.
@@ -333,7 +335,7 @@ async fn a_row_that_is_abandoned_by_its_time_alone_is_not_forgotten() {
     assert_eq!(ids(&worker.fetch(10).await.rows), ["2"], "what is behind it waits");
     let (session, table) = (fixture.session().await, worker.database.table(TABLE).unwrap());
     let found = stuck(&session, table, Stuck::Abandoned, &StuckFilter::default()).await;
-    let found: Vec<_> = found.unwrap().unwrap().into_iter().map(|row| row.identity).collect();
+    let found: Vec<_> = found.unwrap().unwrap().into_iter().map(|row| row.row).collect();
     assert_eq!(requeue(&session, table, &found).await.unwrap(), 1);
     assert_eq!(ids(&worker.fetch(10).await.rows), ["1", "3"]);
 }
@@ -360,13 +362,13 @@ async fn what_the_role_may_not_write_keeps_no_row_abandoned_unless_it_says_that_
     let worker = fixture.worker(polling().with_letters()).await;
     let table = worker.database.table(TABLE).unwrap();
     let session = DatabaseSession::open(&fixture.connector().0).await.unwrap();
-    let row = |id: &str| RowId(Box::new([id.into()]));
-    let refused = refused(requeue(&session, table, &[row("1"), row("2")]).await);
+    let rows = [fixture.row("1").await.row_at(), fixture.row("2").await.row_at()];
+    let refused = refused(requeue(&session, table, &rows).await);
     let grant = r#"grant update ("abandoned_at") on "public"."outbox" to "router""#;
     assert!(refused.contains(grant), "{refused}");
     let state = "select string_agg(status || attempts, ' ' order by id) from outbox";
     assert_eq!(fixture.value(state).await, "ABANDONED5 ABANDONED5", "all or none");
-    assert_eq!(requeue(&session, table, &[row("1")]).await.unwrap(), 1);
+    assert_eq!(requeue(&session, table, &rows[..1]).await.unwrap(), 1);
     assert_eq!(fixture.value(state).await, "PENDING0 ABANDONED5");
 }
 
@@ -381,11 +383,12 @@ async fn a_row_that_is_abandoned_by_a_word_which_the_role_may_not_write_is_not_r
     let worker = fixture.worker(polling().with_mark(mark)).await;
     let table = worker.database.table(TABLE).unwrap();
     let session = DatabaseSession::open(&fixture.connector().0).await.unwrap();
-    let row = [RowId(Box::new(["1".into()]))];
+    let row = [fixture.row("1").await.row_at()];
     let refused = refused(requeue(&session, table, &row).await);
     let grant = r#"grant update ("status") on "public"."outbox" to "router""#;
     assert!(refused.contains(grant), "{refused}");
-    assert_eq!(drop_rows(&session, table, &row, "no").await.unwrap(), 1);
+    let given_up = row.map(|row| GivenUp::by("ann", row).unwrap());
+    assert_eq!(drop_rows(&session, table, &given_up, "no").await.unwrap(), 1);
 }
 
 /// Nothing shows a worker that has never seen it fail that it was tried.
@@ -433,7 +436,10 @@ async fn a_row_is_marked_that_another_program_has_taken_too_long_ago() {
         )
         .await;
     let mut worker = fixture.worker(polling()).await;
-    let published = ["1", "2"].map(|id| RowId([id.into()].into())).to_vec();
+    let mut published = Vec::new();
+    for id in ["1", "2"] {
+        published.push(sent(&fixture.row(id).await));
+    }
     assert_eq!(worker.settle(SettleRequest { published, ..nothing() }).await, 1);
     let pending = "select string_agg(aggregate_id, ' ') from outbox where status = 'pending'";
     assert_eq!(fixture.value(pending).await, "a");

@@ -6,6 +6,7 @@ use outbox_router::polling::sql::{LeaseTable, MarkConfig, RowCount, setup::Delet
 use relay::{
     Case, Class, Code, Failure,
     polling::{LeaseRequest, RowOutcome, SettleRequest, Written},
+    testing::sent,
 };
 use uuid::Uuid;
 
@@ -146,8 +147,8 @@ async fn marks_that_a_rule_or_a_trigger_undoes_are_a_failure() {
     let drop = "drop trigger append_only on outbox";
     for (make, drop) in [(rule, "drop rule append_only on outbox"), (trigger, drop), (back, drop)] {
         let mut worker = fixture.worker(polling()).await;
-        let published: Vec<_> = worker.fetch(9).await.rows.into_iter().map(|row| row.id).collect();
-        let request = SettleRequest { published, ..nothing() };
+        let published: Vec<_> = worker.fetch(9).await.rows.iter().map(sent).collect();
+        let request = SettleRequest { published, ..worker.nothing() };
         fixture.run(make).await;
         worker.database.describe(TABLE).await.unwrap();
         let refused = worker.database.settle(&request).await.unwrap_err();
@@ -181,12 +182,12 @@ async fn marks_that_a_trigger_undoes_later_are_a_failure() {
             "create {kind} back after update on outbox {time} for each row \
              when (new.published_at is not null) execute function back()"
         );
-        let drop = "drop trigger back on outbox; update outbox set published_at = null";
+        let drop = "drop trigger back on outbox";
         // It is there when the table is described.
         fixture.run(&make).await;
         let mut worker = fixture.worker(polling()).await;
-        let published: Vec<_> = worker.fetch(9).await.rows.into_iter().map(|row| row.id).collect();
-        let request = SettleRequest { published, ..nothing() };
+        let published: Vec<_> = worker.fetch(9).await.rows.iter().map(sent).collect();
+        let request = SettleRequest { published, ..worker.nothing() };
         for _ in 0..2 {
             let refused = worker.database.settle(&request).await.unwrap_err();
             assert_eq!(refused.case, Some(Case::MarksUndone), "{refused}");
@@ -195,7 +196,9 @@ async fn marks_that_a_trigger_undoes_later_are_a_failure() {
         assert_eq!(worker.database.settle(&request).await.unwrap().published, 1);
         // It is made afterwards: the rows come again, once.
         fixture.run(&format!("update outbox set published_at = null; {make}")).await;
-        assert_eq!(worker.fetch(9).await.rows.len(), 1);
+        let published: Vec<_> = worker.fetch(9).await.rows.iter().map(sent).collect();
+        assert_eq!(published.len(), 1);
+        let request = SettleRequest { published, ..worker.nothing() };
         let refused = worker.database.settle(&request).await.unwrap_err();
         assert_eq!(refused.code, Code::Polling, "{refused}");
         fixture.run(drop).await;
@@ -264,8 +267,8 @@ async fn marks_that_a_constraint_or_a_trigger_refuses_are_a_failure_of_the_table
         (trigger, "drop trigger append_only on outbox", "an outbox is append-only"),
     ] {
         let mut worker = fixture.worker(polling()).await;
-        let published: Vec<_> = worker.fetch(9).await.rows.into_iter().map(|row| row.id).collect();
-        let request = SettleRequest { published, ..nothing() };
+        let published: Vec<_> = worker.fetch(9).await.rows.iter().map(sent).collect();
+        let request = SettleRequest { published, ..worker.nothing() };
         fixture.run(make).await;
         let refused = worker.database.settle(&request).await.unwrap_err();
         assert_eq!(refused.case, Some(Case::MarksRefused), "{refused}");
@@ -297,8 +300,8 @@ async fn rows_that_another_session_has_locked_are_marked_when_it_lets_them_go() 
     let fixture = Fixture::new(&default_table(MARK)).await;
     fixture.run("insert into outbox (aggregate_id) values ('a')").await;
     let mut worker = fixture.worker(polling()).await;
-    let published: Vec<_> = worker.fetch(9).await.rows.into_iter().map(|row| row.id).collect();
-    let request = SettleRequest { published, ..nothing() };
+    let published: Vec<_> = worker.fetch(9).await.rows.iter().map(sent).collect();
+    let request = SettleRequest { published, ..worker.nothing() };
     let session = fixture.session().await;
     session.batch_execute("begin; select from outbox for update").await.unwrap();
     let refused = worker.database.settle(&request).await.unwrap_err();
@@ -337,11 +340,11 @@ async fn rows_of_a_table_that_took_the_name_are_not_marked_by_what_was_read_befo
     let fixture = Fixture::new(&default_table(MARK)).await;
     fixture.run("insert into outbox (aggregate_id) values ('former')").await;
     let mut worker = fixture.worker(polling()).await;
-    let published: Vec<_> = worker.fetch(1).await.rows.into_iter().map(|row| row.id).collect();
+    let published: Vec<_> = worker.fetch(1).await.rows.iter().map(sent).collect();
     fixture.run(&format!("alter table outbox rename to former; {}", default_table(MARK))).await;
     fixture.grant(Deletes::No).await;
     fixture.run("insert into outbox (aggregate_id) values ('latter')").await;
-    let request = SettleRequest { published, ..nothing() };
+    let request = SettleRequest { published, ..worker.nothing() };
     let settled = worker.database.settle(&request).await.unwrap();
     assert_eq!((settled.written, settled.published), (Written::NotOurs, 0));
     assert_eq!(fixture.value("select count(*) from outbox where published_at is null").await, "1");
@@ -374,11 +377,11 @@ async fn marks_that_the_table_refuses_are_written_as_it_is_then() {
     let fixture = Fixture::new(&default_table(MARK)).await;
     fixture.run("insert into outbox (aggregate_id) values ('a')").await;
     let mut worker = fixture.worker(polling()).await;
-    let published: Vec<_> = worker.fetch(1).await.rows.into_iter().map(|row| row.id).collect();
+    let published: Vec<_> = worker.fetch(1).await.rows.iter().map(sent).collect();
     fixture
         .run("alter table outbox drop published_at; alter table outbox add published bool default false")
         .await;
-    let request = SettleRequest { published, ..nothing() };
+    let request = SettleRequest { published, ..worker.nothing() };
     let refused = worker.database.settle(&request).await.unwrap_err();
     assert_eq!(refused.class(), Class::Mendable, "{refused}");
     assert_eq!(worker.database.settle(&request).await.unwrap().published, 1);
@@ -386,7 +389,7 @@ async fn marks_that_the_table_refuses_are_written_as_it_is_then() {
 }
 
 #[tokio::test]
-async fn after_an_error_and_a_lost_connection_the_next_request_has_another_one() {
+async fn after_an_error_the_next_request_is_answered_and_so_after_a_lost_connection() {
     let fixture = Fixture::new(&default_table(MARK)).await;
     fixture.run("insert into outbox (aggregate_id) values ('a')").await;
     let mut worker = fixture.worker(polling()).await;
@@ -409,8 +412,8 @@ async fn after_an_error_and_a_lost_connection_the_next_request_has_another_one()
     // A request that is not awaited to its end: another session has the row.
     let other = fixture.session().await;
     other.batch_execute("begin; select from outbox for update").await.unwrap();
-    let published = vec![rows[0].id.clone()];
-    let request = SettleRequest { published: published.clone(), ..nothing() };
+    let published = vec![sent(&rows[0])];
+    let request = SettleRequest { published: published.clone(), ..worker.nothing() };
     let given_up =
         tokio::time::timeout(Duration::from_millis(300), worker.database.settle(&request)).await;
     assert!(given_up.is_err());
@@ -433,10 +436,10 @@ async fn a_table_is_refused_whose_rows_a_policy_may_hide() {
         .await;
     let mut worker = Worker::new(fixture.connector(), polling());
     let failure = worker.database.describe(TABLE).await.unwrap_err();
-    assert_eq!(failure.case, Some(Case::PermissionDenied));
+    assert_eq!(failure.case, Some(Case::RowsHidden));
     assert_eq!(
         failure.message,
-        "role router may not see every row, because of row-level security, of public.outbox: alter \
+        "role router may not see every row of public.outbox, because of row-level security: alter \
          role \"router\" bypassrls"
     );
     fixture.run("alter role router bypassrls").await;

@@ -11,11 +11,13 @@ use outbox_router::{
     postgres::{ConnInfo, Session, connect_failure, connect_sql_for},
 };
 use relay::{
-    ErrorPolicy, Failure, HoldKeys, OnError, OutboxTable, TableName,
+    ErrorPolicy, Failure, HoldKeys, OnError, OutboxTable, PgTimestamp, TableName,
+    delivered::{RowVersion, ServerSession},
     polling::{
         FailedRow, FetchRequest, Fetched, More, PendingRow, RequestNumber, RowId, RowKey,
         RowOutcome, SettleRequest, ShardSet, TableIndex,
     },
+    testing::sent,
 };
 use testbed::postgres::{DATABASE, DatabaseSession, PostgresOptions, PostgresServer};
 use uuid::Uuid;
@@ -88,6 +90,20 @@ impl Fixture {
         first_value(&self.session().await, sql).await
     }
 
+    /// The row with this id as it is now, without its columns.
+    pub(crate) async fn row(&self, id: &str) -> PendingRow {
+        let xmin = self.value(&format!("select xmin from outbox where id = '{id}'")).await;
+        PendingRow {
+            id: RowId([id.into()].into()),
+            version: RowVersion::of_xmin(xmin.parse().unwrap()),
+            key: None,
+            insert: Vec::new(),
+            bytes: 0,
+            attempts: 0,
+            at: PgTimestamp::from_micros(0),
+        }
+    }
+
     pub(crate) fn connector(&self) -> Connector {
         Connector(format!("{}?sslmode=disable", self.server.url(ROUTER, DATABASE)))
     }
@@ -146,6 +162,7 @@ pub(crate) fn polling() -> Polling {
         name: "orders".to_owned(),
         lease: Duration::from_secs(10),
         hold_keys: HoldKeys::Yes,
+        row_bytes: 16 * 1024 * 1024,
         keep_bytes: 32 * 1024 * 1024,
         on_error: ErrorPolicy::default(),
         scope: RowScope::All,
@@ -207,11 +224,17 @@ impl Worker {
 
     /// Marks rows as published, and returns how many were.
     pub(crate) async fn publish(&mut self, rows: &[PendingRow]) -> usize {
-        let published = rows.iter().map(|row| row.id.clone()).collect();
+        let published = rows.iter().map(sent).collect();
         self.settle(SettleRequest { published, ..nothing() }).await
     }
 
+    /// A settlement of nothing that this worker has read.
+    pub(crate) fn nothing(&self) -> SettleRequest {
+        SettleRequest { session: self.database.session(), ..nothing() }
+    }
+
     pub(crate) async fn settle(&mut self, request: SettleRequest) -> usize {
+        let request = SettleRequest { session: self.database.session(), ..request };
         self.database.settle(&request).await.unwrap().published
     }
 
@@ -235,12 +258,13 @@ pub(crate) fn nothing() -> SettleRequest {
     let (published, failed, released) = (Vec::new(), Vec::new(), Vec::new());
     // Without shards nothing has to be held.
     let (shards, as_of) = (ShardSet::NONE, RequestNumber(1));
-    SettleRequest { table: TABLE, shards, as_of, published, failed, released }
+    let session = ServerSession::default();
+    SettleRequest { table: TABLE, shards, as_of, session, published, failed, released }
 }
 
 pub(crate) fn failed(row: &PendingRow, attempts: u32, outcome: RowOutcome) -> FailedRow {
     let error = Failure::new(relay::Code::HeadersMalformed, "it's … malformed\\\0");
-    FailedRow { id: row.id.clone(), attempts, error, outcome }
+    FailedRow { id: row.id.clone(), version: row.version, attempts, error, outcome }
 }
 
 /// The identities of rows, each as one text.

@@ -6,9 +6,10 @@ use outbox_router::polling::sql::IndexTrouble;
 use relay::{
     FilterKind, RowFilter,
     polling::{FetchRequest, PassedOver, RowOutcome, SettleRequest, ShardSet},
+    testing::sent,
 };
 
-use crate::fixture::{Fixture, Polling, TABLE, Worker, default_table, failed, nothing, polling};
+use crate::fixture::{Fixture, Polling, TABLE, Worker, default_table, failed, polling};
 
 const PENDING: u32 = 5_000;
 
@@ -81,10 +82,10 @@ async fn drain(fixture: &Fixture, mut worker: Worker) {
         if fetched.rows.is_empty() {
             break;
         }
-        let published_now = fetched.rows[1..].iter().map(|row| row.id.clone()).collect();
+        let published_now = fetched.rows[1..].iter().map(sent).collect();
         let outcome = RowOutcome::Retry(Duration::from_secs(600));
         let failed = vec![failed(&fetched.rows[0], 1, outcome)];
-        let request = SettleRequest { published: published_now, failed, ..nothing() };
+        let request = SettleRequest { published: published_now, failed, ..worker.nothing() };
         published += worker.settle(request).await;
         if rounds > 20 {
             break;

@@ -334,7 +334,8 @@ async fn json_that_the_server_cannot_read_ends_the_statement_until_it_is_correct
         passed_over: relay::polling::PassedOver::NOTHING,
     };
     for (doc, said) in [
-        (r#"'{"K": "4", "o": "\u20ac"}'"#, "LATIN1"),
+        // Before 17 the server names its encoding, and later what it does not support.
+        (r#"'{"K": "4", "o": "\u20ac"}'"#, "the encoding of this database is not UTF8"),
         ("repeat('[', 100000) || repeat(']', 100000)", "stack depth"),
     ] {
         let insert = format!("insert into outbox (doc) values ({doc}), ('{{\"K\": \"5\"}}')");

@@ -10,6 +10,7 @@
     reason = "in the helpers of a test, too, what is missing fails it"
 )]
 
+mod casts;
 mod claims;
 mod failures;
 mod fences;
@@ -28,5 +29,7 @@ mod named;
 mod pooler;
 mod presets;
 mod removals;
+mod strangers;
 mod surveys;
 mod switches;
+mod versions;

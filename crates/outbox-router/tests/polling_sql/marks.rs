@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outbox_router::polling::sql::{MarkConfig, MarkHow, RowCount, setup::Deletes};
-use relay::polling::{Claimed, RowOutcome, SettleRequest};
+use relay::polling::{Claimed, PendingRow, RowOutcome, SettleRequest};
 
 use crate::fixture::{Fixture, TABLE, Worker, default_table, failed, ids, nothing, polling};
 
@@ -213,7 +213,7 @@ async fn words_that_the_role_may_not_write_are_respected() {
     worker.database.describe(TABLE).await.unwrap();
     let fetched = worker.fetch(10).await;
     assert_eq!((ids(&fetched.rows), fetched.claimed), (vec!["5".into(), "6".into()], Claimed::Yes));
-    let released = fetched.rows.iter().map(|row| row.id.clone()).collect();
+    let released = fetched.rows.iter().map(PendingRow::row_at).collect();
     worker.settle(SettleRequest { released, ..nothing() }).await;
     let fetched = worker.fetch(10).await;
     assert_eq!(worker.publish(&fetched.rows).await, 2);

@@ -20,6 +20,38 @@ async fn workers_share_a_session_of_the_server() {
     }
 }
 
+/// A worker keeps views out of its own transactions, and out of no other session.
+#[tokio::test]
+async fn an_application_behind_the_pooler_reads_its_views() {
+    let fixture = Fixture::new(&default_table(", published_at timestamptz")).await;
+    fixture
+        .run(
+            "create role stranger; alter table outbox owner to stranger; \
+             alter role router createdb; create view seen as select 1 as one; \
+             grant select on seen to router; \
+             insert into outbox (aggregate_id) select i from generate_series(1, 5) i",
+        )
+        .await;
+    let one = [("default_pool_size", "1"), ("min_pool_size", "1")];
+    let pooler = PgBouncer::start_with(fixture.server.port(), ROUTER, &one).await.unwrap();
+    let url = format!("postgres://{ROUTER}@127.0.0.1:{}/{DATABASE}?sslmode=disable", pooler.port());
+    let mut worker = Worker::on(Connector(url.clone()), polling()).await;
+    let rows = worker.fetch(10).await.rows;
+    assert_eq!(worker.publish(&rows).await, 5);
+    let application = DatabaseSession::open(&url.replace("?sslmode=disable", "")).await.unwrap();
+    assert_eq!(first_value(&application, "select one from public.seen").await, "1");
+    // The worker takes nothing else in the place of the table.
+    fixture
+        .run(
+            "alter table outbox rename to gone; create view outbox as select * from gone; \
+             grant select, update on outbox to router",
+        )
+        .await;
+    let refused = worker.database.survey(TABLE).await.unwrap_err().message_with_causes();
+    assert!(refused.contains("restricted"), "{refused}");
+    assert_eq!(first_value(&application, "select one from public.seen").await, "1");
+}
+
 async fn share(more: &str) {
     let fixture = Fixture::new(&default_table(more)).await;
     fixture

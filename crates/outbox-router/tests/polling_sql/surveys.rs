@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use outbox_router::polling::sql::{Removal, RemovalRules, RowCount, Scan};
-use relay::polling::{RowOutcome, SettleRequest};
+use relay::{
+    polling::{RowOutcome, SettleRequest},
+    testing::sent,
+};
 
 use crate::fixture::{Fixture, TABLE, default_table, failed, nothing, polling};
 
@@ -25,7 +28,7 @@ async fn rows_are_counted_by_their_states() {
         failed(&rows[1], 1, RowOutcome::Retry(Duration::from_secs(60))),
         failed(&rows[2], 5, RowOutcome::Abandon),
     ];
-    let published = vec![rows[3].id.clone()];
+    let published = vec![sent(&rows[3])];
     worker.settle(SettleRequest { published, failed, ..nothing() }).await;
     let survey = worker.database.survey(TABLE).await.unwrap();
     let exactly = [survey.pending, survey.failed, survey.abandoned, survey.processing];
@@ -110,7 +113,6 @@ async fn a_table_has_a_size_and_its_oldest_row_an_age_where_an_index_finds_it() 
     let mut worker = fixture.worker(polling()).await;
     let rules = RemovalRules {
         keep: Duration::ZERO,
-        abandoned_keep: Duration::ZERO,
         time_column: None,
         batch: 10,
         lock_timeout: Duration::from_secs(2),

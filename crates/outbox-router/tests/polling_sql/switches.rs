@@ -54,15 +54,58 @@ async fn a_row_that_the_slot_still_has_is_not_declared_delivered() {
         // As text, a value is what its output function writes, which is what pgoutput sends.
         let shown = first_value(&session, "select id from public.outbox").await;
         let fetch = "fetch 10 from outbox_router_delivered";
-        session.batch_execute(&table.declare_delivered()).await.unwrap();
+        session.batch_execute(&table.declare_delivered("true", None)).await.unwrap();
         assert_ne!(count(&session, fetch).await, 0, "{sql_type}: without a note it is delivered");
         session.batch_execute("close outbox_router_delivered").await.unwrap();
         let ids = [vec![shown]];
         let note = note_undelivered(table, ids.iter().map(Vec::as_slice));
         session.batch_execute(&note).await.unwrap();
-        session.batch_execute(&table.declare_delivered()).await.unwrap();
+        session.batch_execute(&table.declare_delivered("true", None)).await.unwrap();
         assert_eq!(count(&session, fetch).await, 0, "{sql_type}: {ids:?}");
+        for found in [table.undelivered_gone(), table.pending_unnoted()] {
+            assert_eq!(first_value(&session, &found).await, "0", "{sql_type}: {ids:?}");
+        }
     }
+}
+
+/// `recover --skip-bad` has promised that such rows are kept.
+#[tokio::test]
+async fn a_row_that_was_left_out_is_not_declared_delivered() {
+    let fixture = Fixture::new(&default_table(", published_at timestamptz")).await;
+    fixture
+        .run(
+            "create table outbox_router.left_out (pipeline text, table_oid oid, event_id text); \
+             insert into outbox (aggregate_id) values ('a'), ('b'); \
+             insert into outbox_router.left_out \
+             select p, 'outbox'::regclass, o.id::text from outbox o, \
+               (values ('orders', 'a'), ('other', 'b')) as v (p, key) where o.aggregate_id = v.key",
+        )
+        .await;
+    let worker = fixture.worker(polling()).await;
+    let table = worker.database.table(TABLE).unwrap();
+    let kept = table.is_left_out().unwrap();
+    let session = fixture.session().await;
+    assert_eq!(first_value(&session, &table.count_pending(&kept)).await, "1");
+    session.batch_execute(&begin_snapshot(None)).await.unwrap();
+    session.batch_execute(UNDELIVERED).await.unwrap();
+    session.batch_execute(&table.declare_delivered("true", Some(&kept))).await.unwrap();
+    let delivered = session.simple_query("fetch 10 from outbox_router_delivered").await.unwrap();
+    let ids: Vec<_> = delivered.iter().filter_map(first_text).collect();
+    assert_eq!(ids, [fixture.value("select id from outbox where aggregate_id = 'b'").await]);
+    session.batch_execute("rollback").await.unwrap();
+    // One whose id was changed may be any row.
+    for (changed, unfound) in [("false", "0"), ("aggregate_id = 'a'", "1")] {
+        let statement = format!("update outbox set id = default where {changed}");
+        session.batch_execute(&statement).await.unwrap();
+        for query in table.count_unfound_left_out() {
+            assert_eq!(first_value(&session, &query).await, unfound, "{changed}");
+        }
+    }
+}
+
+fn first_text(message: &tokio_postgres::SimpleQueryMessage) -> Option<&str> {
+    let tokio_postgres::SimpleQueryMessage::Row(row) = message else { return None };
+    row.get(0)
 }
 
 async fn count(session: &testbed::postgres::DatabaseSession, sql: &str) -> usize {

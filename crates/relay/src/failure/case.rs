@@ -59,12 +59,19 @@ cases! {
     UrlUnreadable = "url_unreadable" of AuthenticationFailed,
     /// A privilege other than REPLICATION is missing.
     PermissionDenied = "permission_denied" of AuthenticationFailed,
+    /// Row-level security may hide rows from the role.
+    RowsHidden = "rows_hidden" of AuthenticationFailed,
     /// The role may not use a view or a function of the system catalog.
     CatalogDenied = "catalog_denied" of AuthenticationFailed,
     /// The role of a command lacks a privilege.
     CommandDenied = "command_denied" of AuthenticationFailed,
     /// The role of a command lacks privileges that statements grant.
     CommandLacks = "command_lacks" of AuthenticationFailed,
+    /// A command would run code of another role.
+    CommandRunsForeign = "command_runs_foreign" of ForeignCode,
+    /// The schema of the router's own tables, or one of them, belongs to a role that is not
+    /// trusted.
+    RouterSchemaForeign = "router_schema_foreign" of ForeignCode,
     /// What answers does not know the replication protocol.
     Pooler = "pooler" of AuthenticationFailed,
     /// The role of a command may not replicate.
@@ -86,6 +93,8 @@ cases! {
     SlotWaits = "slot_waits" of ServerError,
     /// Commits wait for a synchronous standby.
     StandbyAway = "standby_away" of ServerError,
+    /// The server cannot send a row of a transaction.
+    RowUnsendable = "row_unsendable" of ServerError,
     /// The server has a hint of its own.
     ServerHint = "server_hint" of ServerError,
     /// The router's own process did not run for a while.
@@ -115,6 +124,8 @@ cases! {
     BackfillOfOtherRows = "backfill_of_other_rows" of SlotUnsuitable,
     /// A back-fill is not complete.
     BackfillUnfinished = "backfill_unfinished" of SlotUnsuitable,
+    /// Publication or tables were altered while a back-fill divided rows.
+    BackfillAltered = "backfill_altered" of SlotUnsuitable,
     /// A switch finds events or rows that could not be delivered, and others that wait for them.
     SwitchHeld = "switch_held" of Switched,
     /// A switch finds pending rows that are not to be sent yet.
@@ -125,6 +136,14 @@ cases! {
     SwitchingBack = "switching_back" of Switched,
     /// The slot has rows of a table that a switch is not told of.
     SwitchLeavesTable = "switch_leaves_table" of Switched,
+    /// Rows were left out of what was sent, and a switch cannot tell which.
+    SwitchLeftOut = "switch_left_out" of Switched,
+    /// A switch back finds pending rows that are in no stream.
+    SwitchOlder = "switch_older" of Switched,
+    /// Publication or tables were altered while a switch divided rows.
+    SwitchAltered = "switch_altered" of Switched,
+    /// The slot that a switch is to drop has the only copy of rows that are not delivered.
+    SwitchUnsent = "switch_unsent" of Switched,
     /// A switch finds a slot, or a witness, that it has not made.
     SwitchOfOther = "switch_of_other" of Switched,
     /// Tables are to be streamed that workers poll, or have polled last.
@@ -151,6 +170,8 @@ cases! {
     ClaimsUndone = "claims_undone" of Polling,
     /// Another database cluster.
     OtherCluster = "other_cluster" of HistoryChanged,
+    /// The slot does not send again what a switch would take for delivered.
+    SwitchRestored = "switch_restored" of HistoryChanged,
 
     /// The server warns that it skips rows, because the publication did not exist when they were
     /// written (PostgreSQL 18).
@@ -160,6 +181,8 @@ cases! {
     SlotBeforePublication = "slot_before_publication" of PublicationMissing,
     /// The publication has no table.
     NoTables = "no_tables" of PublicationLacksTable,
+    /// The publication says which tables are outboxes, and the table left it.
+    TableLeft = "table_left" of PublicationLacksTable,
     /// The publication is FOR ALL TABLES.
     AllTables = "all_tables" of PublicationLacksTable,
     /// The table is a partition now, and published under another table's name.
@@ -195,6 +218,8 @@ cases! {
     /// The child is neither published nor configured.
     ChildUnknown = "child_unknown" of TableInherited,
 
+    /// A word of `where` is no value of its column.
+    FilterWord = "filter_word" of ColumnType,
     /// Of a row that is larger than `limits.row_bytes`, the key did not arrive.
     RowTooLargeForKey = "row_too_large_for_key" of RowTooLarge,
 
@@ -246,6 +271,14 @@ cases! {
     RecoverOrder = "recover_order" of Recovery,
     /// The publication does not exist.
     RecoverPublication = "recover_publication" of Recovery,
+    /// Publication, tables or slot were altered while rows were sent.
+    RecoverAltered = "recover_altered" of Recovery,
+    /// A table was an outbox when the gap began, and its rows would not be compared.
+    RecoverUncompared = "recover_uncompared" of Recovery,
+    /// A partition was detached since the gap began, and its rows would not be compared.
+    RecoverDetached = "recover_detached" of Recovery,
+    /// Not every missing row was sent, filtered or left out.
+    RecoverUnsettled = "recover_unsettled" of Recovery,
 
     /// As many keys are held as may be.
     HeldKeysFull = "held_keys_full" of HeldFull,

@@ -148,6 +148,14 @@ codes! {
     LeaseTable = "P042", Mendable;
     /// The table was handed over to the stream, and is polled no more.
     Switched = "P043", Mendable;
+    /// A polled table has rows with a status of which nothing is known.
+    StatusUnknown = "P060", Mendable;
+    /// A program that is no router of this pipeline reads the slot.
+    SlotReadElsewhere = "P070", Mendable;
+    /// The walsender works for so long at one position that it does not answer.
+    WalsenderBusy = "P071", Transport;
+    /// A table has code of another role, which would run with the rights of the session's.
+    ForeignCode = "P084", Mendable;
 
     /// No broker can be reached.
     KafkaUnreachable = "K001", Transport;

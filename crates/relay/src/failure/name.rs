@@ -55,6 +55,10 @@ names! {
     Version = "version",
     /// The server's own hint.
     ServerHint = "server_hint",
+    /// Flags that a person has typed, each after a blank.
+    TypedFlags = "typed_flags",
+    /// The flags of `recover` and `accept` that give tables up, each after a blank.
+    GiveUp = "give_up",
     /// Statements for a person to run.
     Statements = "statements",
     /// The id of the row concerned, where messages may show it.

@@ -9,7 +9,7 @@ use crate::{
     clock::Moment,
     progress::WitnessStore,
     session::{Covered, Resume, Session, SessionStart},
-    source::{Baseline, Catalog, SlotReading},
+    source::{Baseline, Catalog, SlotHealth, SlotReading},
     witness::Witness,
 };
 
@@ -62,6 +62,7 @@ impl Relay {
             id: self.session_id,
             slot_at,
             isolate_at: self.isolate_at,
+            silence_limit: self.patience.limit(self.settings.timing.silence_limit),
             tables,
             store,
             resume,
@@ -99,9 +100,11 @@ impl Relay {
             witness.cluster = cluster;
         }
         witness.checked = Some(baseline.checked.clone());
+        witness.horizon = baseline.slot.horizon();
         witness.former.retain(|oid, _| baseline.tables.table(Oid::from_u32(*oid)).is_some());
-        witness.set_tables(baseline.catalog.outbox_tables(&self.settings.outboxes));
-        witness.catalog = baseline.catalog.clone();
+        let tables = baseline.catalog.outbox_tables(&self.settings.outboxes);
+        witness.set_tables(tables, &baseline.catalog);
+        witness.catalog = baseline.catalog.recorded();
         witness
     }
 
@@ -110,8 +113,10 @@ impl Relay {
         let outboxes = &self.settings.outboxes;
         self.keeper.update(|witness| {
             witness.checked = Some(reading.mark());
-            witness.catalog = catalog.clone().remember(outboxes, Some(&witness.catalog));
-            witness.set_tables(witness.catalog.outbox_tables(outboxes));
+            witness.horizon = reading.slot.as_ref().and_then(SlotHealth::horizon);
+            let next = catalog.recorded().remember(outboxes, Some(&witness.catalog));
+            witness.set_tables(next.outbox_tables(outboxes), catalog);
+            witness.catalog = next;
         });
     }
 }
@@ -122,15 +127,11 @@ fn resume(known: Option<&Witness>, slot_at: Lsn, store: WitnessStore) -> Resume 
         (Some(Witness { position, last, .. }), _) if slot_at == *position => {
             Resume::At(slot_at, *last)
         }
-        (Some(known @ Witness { position, last: Some(last), .. }), WitnessStore::Kafka)
-            if slot_at < *position =>
-        {
-            let tables = known.tables.iter().map(|oid| {
-                let since = known.added.get(&oid.as_u32());
-                (*oid, since.copied().unwrap_or(Lsn::ZERO))
-            });
-            Resume::After(Covered::new(slot_at, *position, *last, tables.collect()))
+        (Some(known), WitnessStore::Kafka) => {
+            Covered::by(known, slot_at).map_or(Resume::AtSlot, Resume::After)
         }
-        (Some(_) | None, WitnessStore::Kafka | WitnessStore::Memory) => Resume::AtSlot,
+        (Some(_), WitnessStore::Memory) | (None, WitnessStore::Kafka | WitnessStore::Memory) => {
+            Resume::AtSlot
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::{Halt, Phase, Relay, backoff::STEADY, failure_history::During};
 use crate::{
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
-    failure::{Class, Failure},
+    failure::{Case, Class, Code, Failure, Name},
     held::suspects::Narrowed,
     progress::ticket::TransactionRef,
     protocol::{Action, ExitReason},
@@ -28,8 +28,14 @@ impl Relay {
             // There is no connection, and no attempt to make one.
             Phase::Waiting { .. } | Phase::Halted(_) | Phase::Exited => return,
             Phase::Connecting(_) | Phase::Standby { .. } => (failure, During::Connecting),
-            Phase::Streaming(session) => with_commit_lsn(failure, session),
-            Phase::Leaving(leaving) => leaving.reported(failure),
+            Phase::Streaming(session) => {
+                let (failure, during) = with_commit_lsn(failure, session);
+                (self.of_unsendable_row(failure), during)
+            }
+            Phase::Leaving(leaving) => {
+                let (failure, during) = leaving.reported(failure);
+                (self.of_unsendable_row(failure), during)
+            }
         };
         if failure.class() == Class::Gap && !self.is_being_set_up(&failure) {
             let gaps = self.gaps_of(failure);
@@ -37,6 +43,23 @@ impl Relay {
             return;
         }
         self.fail(failure, during, at);
+    }
+
+    /// The server ended the stream at the transaction at which the session before ended, too.
+    /// A person may let the slot pass it. Mostly everything before it is confirmed, because it is
+    /// isolated. Where the server comes to it before this router knows that it holds the slot, no
+    /// session begins, and what comes before it is passed with it: the command names both.
+    fn of_unsendable_row(&self, failure: Failure) -> Failure {
+        let again = failure.lsn.filter(|lsn| self.isolate_at == Some(*lsn));
+        let Some(lsn) = again.filter(|_| failure.code == Code::ServerError) else {
+            return failure;
+        };
+        let what = format!(
+            "PostgreSQL cannot send a row of the transaction that commits at {lsn}: {}",
+            failure.message_with_causes()
+        );
+        let skip = format!("outbox-router skip --lsn {lsn} --transaction");
+        Failure::of(Case::RowUnsendable, what).naming(Name::Statements, skip).at(lsn)
     }
 
     /// Ends an attempt or a session; the next attempt begins after a wait that depends on the

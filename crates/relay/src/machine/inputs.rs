@@ -8,12 +8,13 @@ use crate::{
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Case, Code, Failure},
+    notice::ServerNotice,
     ports::Acks,
     progress::{
         WitnessStore,
         ledger::{Credit, LedgerPlace},
     },
-    protocol::{Input, ServerNotice},
+    protocol::Input,
     routing::{record::TopicId, topics::TopicFacts},
     session::SessionPhase,
     source::Gap,
@@ -175,13 +176,13 @@ impl Relay {
     }
 
     fn notice(&mut self, notice: &ServerNotice, at: Moment) {
-        // 55000 within the stream is PostgreSQL 18's "skipped loading publication": the server
-        // skips rows, and nothing but this warning reports it.
-        if notice.code == "55000" && matches!(self.phase, Phase::Streaming(_)) {
-            let what = format!("the server skips rows: {}", notice.message);
-            let failure = Failure::of(Case::RowsSkipped, what);
-            let gaps = self.gaps_of(failure);
-            self.halt(gaps, at);
+        let Phase::Streaming(session) = &mut self.phase else { return };
+        match notice.rows_skipped(&self.publication) {
+            Some(failure) => {
+                let gaps = self.gaps_of(failure);
+                self.halt(gaps, at);
+            }
+            None => session.warned(notice, at),
         }
     }
 

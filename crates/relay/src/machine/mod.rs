@@ -24,6 +24,7 @@
 //! * `leaving`: how a stream is read to its end when the slot is lost.
 //! * `held`: how events get into the table of held events and out of it.
 //! * `sink`: when a producer is replaced.
+//! * `patience`: for how long a walsender may be silent.
 //! * `failure_history`, `backoff`: how long to wait, and what the state reports meanwhile.
 //! * `report`, `topic_counters`: state and numbers.
 
@@ -53,6 +54,7 @@ use back_pressure::BackPressure;
 use backlog::BacklogChoice;
 use failure_history::FailureHistory;
 use lost_stream::Leaving;
+use patience::Patience;
 
 pub use topic_counters::TOPICS_COUNTED;
 pub(crate) use {backoff::Backoff, sink::SinkState, topic_counters::TopicCounters};
@@ -70,6 +72,7 @@ mod held_loading;
 mod inputs;
 mod leaving;
 mod lost_stream;
+mod patience;
 mod proceed;
 mod refused_release;
 mod report;
@@ -164,6 +167,9 @@ pub struct Relay {
     /// witness, or an answer about a topic.
     waiting_since: Option<Moment>,
     slot_holder: Option<i32>,
+    /// The walsender of the last stream, if its process id is known.
+    own_walsender: Option<i32>,
+    patience: Patience,
     /// The greatest position that a status update of any session has named, or with which one
     /// began.
     confirmed: Lsn,
@@ -242,6 +248,8 @@ impl Relay {
             drain_by: None,
             waiting_since: None,
             slot_holder: None,
+            own_walsender: None,
+            patience: Patience::default(),
             confirmed: Lsn::ZERO,
             last_read_number: 0,
             check_at: None,
@@ -263,7 +271,7 @@ impl Relay {
         {
             return outcome;
         }
-        let Phase::Streaming(session) = &mut self.phase else { return FrameOutcome::Taken };
+        let Phase::Streaming(session) = &mut self.phase else { return self.discard(payload) };
         match session.frame(payload, now, &self.settings, &mut self.topics, sink) {
             Ok(FrameOutcome::Taken) => FrameOutcome::Taken,
             Ok(FrameOutcome::NotTaken) => self.frame_waits(payload, now, sink),

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use pgoutput::Lsn;
 
-use super::{Phase, Relay};
+use super::{Phase, Relay, patience::REPEATED};
 use crate::{
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
-    failure::{Class, Code, Failure},
+    failure::{Class, Code, Failure, Name},
     progress::feedback::SocketRead,
     protocol::{Action, ExitReason, OnFailed},
     session::{SessionPhase, WaitReason},
@@ -113,6 +113,7 @@ impl Relay {
     /// The position is confirmed: failures before it are overcome.
     pub(super) fn position_confirmed(&mut self, confirmed: Lsn) {
         self.failures.position_confirmed(confirmed);
+        self.patience.position_confirmed(confirmed);
         self.isolate_at.take_if(|lsn| confirmed > *lsn);
         self.held.refusals.position_confirmed(confirmed);
     }
@@ -124,7 +125,37 @@ impl Relay {
         match session.update(now, self.settings.window, socket_read) {
             Ok(None) => {}
             Ok(Some(update)) => self.actions.push_back(Action::Status(update)),
-            Err(failure) => self.disconnect(failure, now.at),
+            Err(failure) => {
+                let failure = self.silence_of_walsender(failure);
+                self.disconnect(failure, now.at);
+            }
+        }
+    }
+
+    /// The walsender was silent for too long: the next may be for longer. Where that repeats, the
+    /// failure says what the walsender is about, in place of the same again.
+    fn silence_of_walsender(&mut self, failure: Failure) -> Failure {
+        let Phase::Streaming(session) = &self.phase else { return failure };
+        let usual = self.settings.timing.silence_limit;
+        let (confirmed, limit) = (session.ledger.confirmed(), self.patience.limit(usual));
+        let times = self.patience.silent_at(confirmed);
+        if times < REPEATED {
+            return failure;
+        }
+        let pid = self.own_walsender.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+        let from = self.restart_lsn().map(|lsn| format!(" from {lsn} (restart_lsn) on"));
+        let what = format!(
+            "the walsender{pid} has answered nothing for {} s, and that is so for {times} times at \
+             {confirmed}: each time it reads WAL again{}, and a large transaction or row takes it \
+             longer; now it has {} s",
+            limit.as_secs(),
+            from.unwrap_or_default(),
+            self.patience.limit(usual).as_secs()
+        );
+        let busy = Failure::new(Code::WalsenderBusy, what);
+        match self.own_walsender {
+            Some(pid) => busy.naming(Name::Pid, pid),
+            None => busy,
         }
     }
 

@@ -1,18 +1,18 @@
 //! What the core reports: its state with a reason, and its numbers.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use pgoutput::Oid;
+use pgoutput::{Lsn, Oid};
 
 use super::{Phase, Relay};
 use crate::{
     clock::Moment,
     failure::{Case, Class, Failure, Name},
-    progress::Unacked,
+    progress::{Unacked, WitnessStore},
     routing::{record::TopicId, topic::TopicName},
     session::{Onlooker, Session, SessionPhase, WaitReason},
     state::{Condition, State},
-    telemetry::{RowsIgnored, Snapshot, WitnessReport},
+    telemetry::{Rereads, RowsIgnored, Snapshot, WitnessReport},
 };
 
 /// If Kafka owes an acknowledgement or answer for this long, the state is `blocked`.
@@ -26,14 +26,19 @@ impl Relay {
             Phase::Exited => condition(State::Draining, None),
             Phase::Halted(halt) => condition(State::Failed, Some(&halt.gap.failure)),
             // A standby whose producer does not work would be blocked if it took over.
-            Phase::Standby { .. } => condition(State::Standby, self.sink.repeated_failure(at)),
-            Phase::Waiting { .. } | Phase::Connecting(_) | Phase::Leaving(_)
+            Phase::Standby { .. } if !self.is_held_by_own_walsender() => {
+                condition(State::Standby, self.sink.repeated_failure(at))
+            }
+            Phase::Waiting { .. }
+            | Phase::Connecting(_)
+            | Phase::Standby { .. }
+            | Phase::Leaving(_)
                 if self.failures.need_person() =>
             {
                 condition(State::Failed, reason)
             }
             Phase::Leaving(leaving) => condition(State::Starting, Some(&leaving.why)),
-            Phase::Waiting { .. } | Phase::Connecting(_) => {
+            Phase::Waiting { .. } | Phase::Connecting(_) | Phase::Standby { .. } => {
                 if let Some(failure) = self.failure_of_sink(at) {
                     return without_sink(failure);
                 }
@@ -177,6 +182,9 @@ impl Relay {
             accepted: known.map_or_else(Vec::new, |known| known.accepted.clone()),
             began_without: known.and_then(|known| known.began_without.clone()),
             lost_topics: self.keeper.lost_topics(),
+            since: known
+                .filter(|_| self.keeper.store() == WitnessStore::Kafka)
+                .map_or_else(Arc::default, |known| Arc::clone(&known.since)),
         }
     }
 
@@ -184,7 +192,7 @@ impl Relay {
     /// session left counts until another session is past it: it will come again. On a standby the
     /// router that holds the slot delivers it.
     pub(super) fn oldest_unacked(&self) -> Option<Unacked> {
-        if let Phase::Standby { .. } = self.phase {
+        if matches!(self.phase, Phase::Standby { .. }) && !self.is_held_by_own_walsender() {
             return None;
         }
         let session = self.phase.session();
@@ -193,6 +201,26 @@ impl Relay {
         let left = self.left_unacked.filter(is_ahead);
         let own = session.and_then(Session::oldest_unacked);
         [left, own].into_iter().flatten().min_by_key(|unacked| unacked.commit_lsn)
+    }
+
+    /// Whether the walsender of this router's own last session holds the slot still.
+    fn is_held_by_own_walsender(&self) -> bool {
+        matches!(self.phase, Phase::Standby { .. })
+            && self.slot_holder.is_some()
+            && self.slot_holder == self.own_walsender
+    }
+
+    /// The slot's `restart_lsn` when the last session began.
+    pub(super) fn restart_lsn(&self) -> Option<Lsn> {
+        self.baseline.as_ref().and_then(|baseline| baseline.slot.restart_lsn)
+    }
+
+    fn rereads(&self, session: &Session, at: Moment) -> Option<Rereads> {
+        session.has_brought_nothing().then(|| Rereads {
+            from: self.restart_lsn(),
+            to: session.slot_at(),
+            lasts: at.since(session.since),
+        })
     }
 
     fn waiting_for_ack(&self, at: Moment) -> Option<Duration> {
@@ -233,6 +261,8 @@ impl Relay {
             errors: self.totals.errors.clone(),
             has_session: session.is_some(),
             slot_holder: self.slot_holder,
+            rereads: session.and_then(|session| self.rereads(session, at)),
+            warning: session.and_then(|session| session.warning(at)).cloned(),
             baseline: self.baseline.clone(),
             witness: self.witness_report(),
         }

@@ -3,13 +3,16 @@
 use std::collections::HashSet;
 
 use super::{
-    pending_row::{PendingRow, RowId, RowKey},
+    pending_row::{PendingRow, RowKey},
     protocol::{Claimed, FetchRequest, Fetched, RequestNumber, TableIndex},
+    row_id::RowId,
     shards::ShardSet,
 };
 use crate::{
     clock::Moment,
+    delivered::{InFlight, RowAt, SentVersion, ServerSession},
     failure::Failure,
+    ports::AckRun,
     progress::ticket::{SessionId, TRANSACTION_MASK, TransactionRef},
     source::Oid,
 };
@@ -22,6 +25,8 @@ pub(super) struct Batch {
     pub(super) shards: ShardSet,
     pub(super) asked: Asked,
     pub(super) claimed: Claimed,
+    /// The connection that its rows were read on.
+    pub(super) session: ServerSession,
     rows: Vec<BatchRow>,
     /// The next row to offer.
     next: usize,
@@ -77,14 +82,16 @@ pub(super) struct BatchRow {
 }
 
 /// What has become of a row.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Fate {
     /// It was not produced, or nothing is known of its record.
     Open,
     /// Its record is in flight.
-    Sent,
+    Sent(InFlight),
     /// Its record is acknowledged.
-    Acked,
+    Acked(SentVersion),
+    /// The mark of its version is asked for.
+    Settled,
     /// It cannot be delivered, for a reason that lies in the row.
     Failed(Box<Failure>),
 }
@@ -92,6 +99,10 @@ pub(super) enum Fate {
 impl BatchRow {
     fn new(row: PendingRow) -> Self {
         Self { row, fate: Fate::Open, sent_at: Moment::default() }
+    }
+
+    const fn is_in_flight(&self) -> bool {
+        matches!(self.fate, Fate::Sent(_))
     }
 }
 
@@ -104,13 +115,14 @@ impl Batch {
         producer: SessionId,
         first: u64,
     ) -> Self {
-        let Fetched { rows, claimed, .. } = fetched;
+        let Fetched { rows, claimed, session, .. } = fetched;
         let rows = rows.into_iter().map(BatchRow::new).collect();
         Self {
             table: request.table,
             shards: request.shards,
             asked,
             claimed,
+            session,
             rows,
             next: 0,
             unacked: 0,
@@ -151,8 +163,9 @@ impl Batch {
 
     /// The record of the next row was produced.
     pub(super) fn sent(&mut self, at: Moment) {
+        let record = self.next_ref();
         if let Some(row) = self.rows.get_mut(self.next) {
-            row.fate = Fate::Sent;
+            row.fate = Fate::Sent(row.row.row_at().sent_as(record));
             row.sent_at = at;
             // The producer has a copy.
             row.row.insert = Vec::new();
@@ -177,7 +190,7 @@ impl Batch {
     /// record itself may have been produced, or the producer may not have taken it.
     pub(super) fn is_alone(&self, row: TransactionRef) -> bool {
         let row = self.place(row).and_then(|place| self.rows.get(place));
-        row.is_some_and(|row| self.produced == usize::from(row.fate == Fate::Sent))
+        row.is_some_and(|row| self.produced == usize::from(row.is_in_flight()))
     }
 
     /// The record of this row was refused, by a broker or by the producer.
@@ -188,11 +201,24 @@ impl Batch {
     }
 
     /// A record was acknowledged. Returns its row, if it is of this batch and was in flight.
-    pub(super) fn acked(&mut self, row: TransactionRef) -> Option<&PendingRow> {
-        let place = self.place(row)?;
-        self.rows.get_mut(place).filter(|row| row.fate == Fate::Sent)?.fate = Fate::Acked;
+    pub(super) fn acked(&mut self, run: &AckRun) -> Option<&PendingRow> {
+        let place = self.place(run.transaction)?;
+        let row = self.rows.get_mut(place)?;
+        row.fate = match std::mem::replace(&mut row.fate, Fate::Open) {
+            Fate::Sent(version) => match version.acked(run) {
+                Ok(sent) => Fate::Acked(sent),
+                Err(version) => {
+                    row.fate = Fate::Sent(version);
+                    return None;
+                }
+            },
+            other @ (Fate::Open | Fate::Acked(_) | Fate::Settled | Fate::Failed(_)) => {
+                row.fate = other;
+                return None;
+            }
+        };
         self.unacked -= 1;
-        while let Some(BatchRow { fate: Fate::Acked | Fate::Failed(_), .. }) =
+        while let Some(BatchRow { fate: Fate::Acked(_) | Fate::Failed(_), .. }) =
             self.rows.get(self.oldest)
         {
             self.oldest += 1;
@@ -203,7 +229,7 @@ impl Batch {
     /// When the oldest of the records that are in flight was produced.
     pub(super) fn oldest_unacked(&self) -> Option<Moment> {
         let rows = self.rows.iter().skip(self.oldest);
-        rows.take(self.next).find(|row| row.fate == Fate::Sent).map(|row| row.sent_at)
+        rows.take(self.next).find(|row| row.is_in_flight()).map(|row| row.sent_at)
     }
 
     /// Nothing more is produced of it.
@@ -234,7 +260,7 @@ impl Batch {
     pub(super) fn lose_flight(&mut self) {
         self.stop();
         for row in &mut self.rows {
-            if row.fate == Fate::Sent {
+            if row.is_in_flight() {
                 row.fate = Fate::Open;
                 self.extent = Extent::CutShort;
             }
@@ -255,7 +281,7 @@ impl Batch {
     /// Whether something was produced of it, and all of that is acknowledged. While one partition
     /// acknowledges nothing, others may.
     pub(super) fn is_acked_whole(&self) -> bool {
-        let acked = self.rows.iter().filter(|row| row.fate == Fate::Acked).count();
+        let acked = self.rows.iter().filter(|row| matches!(row.fate, Fate::Acked(_))).count();
         self.produced > 0 && acked == self.produced
     }
 
@@ -265,15 +291,27 @@ impl Batch {
         row.and_then(|row| row.row.key.clone())
     }
 
-    /// The rows with this fate.
-    pub(super) fn ids_of(&self, fate: &Fate) -> Vec<RowId> {
-        let rows = self.rows.iter().filter(|row| row.fate == *fate);
-        rows.map(|row| row.row.id.clone()).collect()
+    /// The versions that are acknowledged; each is given once.
+    pub(super) fn take_sent(&mut self) -> Vec<SentVersion> {
+        let take = |row: &mut BatchRow| match std::mem::replace(&mut row.fate, Fate::Settled) {
+            Fate::Acked(sent) => Some(sent),
+            other @ (Fate::Open | Fate::Sent(_) | Fate::Settled | Fate::Failed(_)) => {
+                row.fate = other;
+                None
+            }
+        };
+        self.rows.iter_mut().filter_map(take).collect()
+    }
+
+    /// The rows that were not produced, or of whose records nothing is known.
+    pub(super) fn open(&self) -> Vec<RowAt> {
+        let open = self.rows.iter().filter(|row| matches!(row.fate, Fate::Open));
+        open.map(|row| row.row.row_at()).collect()
     }
 
     fn fail_at(&mut self, place: usize, failure: Failure, stops: KeyStops) {
         let Some(row) = self.rows.get_mut(place) else { return };
-        if row.fate == Fate::Sent {
+        if row.is_in_flight() {
             self.unacked -= 1;
         }
         row.fate = Fate::Failed(Box::new(failure));

@@ -152,6 +152,7 @@ impl Poller {
             table.totals.batches += 1;
             table.totals.fetched += u64::try_from(fetched.rows.len()).unwrap_or(0);
             table.waits.forget(at);
+            table.has_read(&fetched.rows);
             if fetched.rows.is_empty() {
                 table.found_nothing(asked.at, at);
             }
@@ -213,7 +214,8 @@ impl Poller {
                     table.description = Description::Unknown(at);
                 }
                 // The rows are acknowledged. They are not read again before their marks are
-                // written, or they would be produced again.
+                // written, or they would be produced again; unless the connection is lost that has
+                // read them, as the answer to the next attempt says.
                 settling.failure = Some(failure);
                 settling.retry_at = Some(at + self.backoff.next());
                 self.work = Work::Settling(settling);
@@ -235,7 +237,7 @@ impl Poller {
     fn acks(&mut self, acks: &Acks, now: Now) {
         let Work::Producing(batch) = &mut self.work else { return };
         for run in acks.runs() {
-            let Some(row) = batch.acked(run.transaction) else { continue };
+            let Some(row) = batch.acked(run) else { continue };
             let micros = now.wall.as_micros().saturating_sub(row.at.as_micros());
             self.totals.topics.count(run.topic, run.records, Some(micros));
             self.sink.succeeded();

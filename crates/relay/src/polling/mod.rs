@@ -35,6 +35,7 @@ mod produce;
 mod protocol;
 mod report;
 mod retry;
+mod row_id;
 mod settle;
 mod shards;
 mod table;
@@ -66,7 +67,7 @@ use crate::{
 };
 
 pub use lease_length::LeaseLength;
-pub use pending_row::{PendingRow, RowId, RowKey};
+pub use pending_row::{PendingRow, RowKey};
 pub use polled_row::PolledRow;
 pub use produce::Produced;
 pub use protocol::{
@@ -76,6 +77,7 @@ pub use protocol::{
 };
 pub use report::{PollState, PolledTableReport, PollerReport};
 pub use retry::RetryPolicy;
+pub use row_id::RowId;
 pub use shards::{SHARDS, ShardSet};
 
 /// See the module's header.

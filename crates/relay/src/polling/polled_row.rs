@@ -4,7 +4,7 @@ use std::fmt;
 
 use pgoutput::{Insert, PgTimestamp};
 
-use super::pending_row::{PendingRow, RowId};
+use super::{pending_row::PendingRow, row_id::RowId};
 use crate::{
     routing::table::TableName,
     session::{HeldRow, Rows},

@@ -35,6 +35,8 @@ enum Offer {
     /// No row of the table can be produced.
     TableUnfit(Box<Failure>),
     LookUp(TopicId),
+    /// By what is known of this topic since before the row was read, its record is too large.
+    LimitMayBeOld(TopicId),
     /// The producer takes nothing before the next acknowledgements.
     Full,
 }
@@ -79,11 +81,11 @@ impl Poller {
             return Produced::AllForNow;
         };
         let index = batch.table;
-        let ticket = batch.next_ref();
+        let (ticket, read_at) = (batch.next_ref(), batch.asked.at);
         let Some(table) = tables.get(index.0) else { return Produced::AllForNow };
         let Some(row) = batch.next() else { return Produced::AllForNow };
         let (name, row_bytes) = (&table.name, settings.row_bytes);
-        let mut produced_by = ProducedBy { table: name, rows, topics, row_bytes };
+        let mut produced_by = ProducedBy { table: name, rows, topics, row_bytes, read_at };
         let offer = produced_by.offer(row, ticket, sink);
         if let (Offer::Produced | Offer::PassedOver | Offer::Failed(_), Some(table)) =
             (&offer, tables.get_mut(index.0))
@@ -107,7 +109,13 @@ impl Poller {
                 self.look_up(index, topic, at);
                 return Produced::AllForNow;
             }
-            Offer::Full => return Produced::AllForNow,
+            // The topic may have more partitions by now, too, so nothing may be in flight.
+            Offer::LimitMayBeOld(topic) if batch.unacked() == 0 => {
+                self.topics.gone(topic);
+                self.look_up(index, topic, at);
+                return Produced::AllForNow;
+            }
+            Offer::LimitMayBeOld(_) | Offer::Full => return Produced::AllForNow,
         }
         Produced::More
     }
@@ -119,6 +127,8 @@ struct ProducedBy<'a> {
     rows: &'a mut Rows,
     topics: &'a mut Topics,
     row_bytes: usize,
+    /// When its row was asked for.
+    read_at: Moment,
 }
 
 impl ProducedBy<'_> {
@@ -128,7 +138,7 @@ impl ProducedBy<'_> {
         ticket: TransactionRef,
         sink: &mut S,
     ) -> Offer {
-        if row.insert.len() > self.row_bytes {
+        if row.bytes > self.row_bytes {
             self.show(row, None, sink);
             return self.too_large(row);
         }
@@ -152,7 +162,15 @@ impl ProducedBy<'_> {
             // The statement that reads rows leaves these out.
             Row::NotOutbox | Row::FilteredOut => Offer::PassedOver,
             Row::TopicPending(topic) => Offer::LookUp(topic),
-            Row::Refused(refused) => self.of_row(refused.failure),
+            Row::Refused(refused) => match refused.topic {
+                Some(topic)
+                    if refused.failure.code == Code::RecordTooLarge
+                        && self.topics.was_answered_before(topic, self.read_at) =>
+                {
+                    Offer::LimitMayBeOld(topic)
+                }
+                Some(_) | None => self.of_row(refused.failure),
+            },
         }
     }
 
@@ -161,9 +179,9 @@ impl ProducedBy<'_> {
     }
 
     fn too_large(&mut self, row: &PendingRow) -> Offer {
-        let refused = parse_insert_prefix(&row.insert).map_err(Failure::from).and_then(|prefix| {
-            self.rows.refuse_oversized(row.insert.len(), &prefix, self.row_bytes)
-        });
+        let refused = parse_insert_prefix(&row.insert)
+            .map_err(Failure::from)
+            .and_then(|prefix| self.rows.refuse_oversized(row.bytes, &prefix, self.row_bytes));
         match refused {
             Ok(Some(failure)) => self.of_row(failure),
             Ok(None) => Offer::PassedOver,

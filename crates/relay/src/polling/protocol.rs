@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use super::{
     lease_length::LeaseLength,
-    pending_row::{PendingRow, RowId, RowKey},
+    pending_row::{PendingRow, RowKey},
     retry::RetryPolicy,
+    row_id::RowId,
     shards::{ShardSet, share_of},
 };
 use crate::{
+    delivered::{RowAt, RowVersion, SentVersion, ServerSession},
     failure::Failure,
     held::{ErrorPolicy, HoldKeys},
     ports::Acks,
@@ -246,6 +248,8 @@ pub struct Fetched {
     pub more: More,
     /// Whether reading has marked them as taken by this worker.
     pub claimed: Claimed,
+    /// The connection that they were read on.
+    pub session: ServerSession,
 }
 
 /// Whether there are more pending rows than were read.
@@ -268,7 +272,8 @@ pub enum Claimed {
     No,
 }
 
-/// What became of rows.
+/// What became of rows. Of a row that was changed since it was read nothing is written: it is
+/// pending as whoever changed it has left it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettleRequest {
     /// Rows of this table.
@@ -281,12 +286,16 @@ pub struct SettleRequest {
     /// The lease request whose answer said that this worker has these shards, before the rows were
     /// read.
     pub as_of: RequestNumber,
-    /// Acknowledged by Kafka: to be marked as published, where they are still pending.
-    pub published: Vec<RowId>,
+    /// The connection on which the rows were read, and their versions count. On another one
+    /// nothing is written.
+    pub session: ServerSession,
+    /// Acknowledged by Kafka: to be marked as published, where they are still pending at this
+    /// version.
+    pub published: Vec<SentVersion>,
     /// Not delivered, for a reason that lies in the row.
     pub failed: Vec<FailedRow>,
     /// Claimed, and not produced: pending again.
-    pub released: Vec<RowId>,
+    pub released: Vec<RowAt>,
 }
 
 /// A row that could not be delivered.
@@ -294,6 +303,8 @@ pub struct SettleRequest {
 pub struct FailedRow {
     /// The row.
     pub id: RowId,
+    /// The version of it that could not be delivered.
+    pub version: RowVersion,
     /// How often it could not be delivered, this time included.
     pub attempts: u32,
     /// Why.
@@ -319,6 +330,9 @@ pub enum Written {
     Yes,
     /// Only what it gives back: another worker has some of its shards.
     NotOurs,
+    /// Nothing now: the connection is lost on which the rows were read. What was asked for before
+    /// on that one may be committed.
+    SessionLost,
 }
 
 /// A settlement is committed.
@@ -326,8 +340,8 @@ pub enum Written {
 pub struct Settled {
     /// Whether what was asked for was written.
     pub written: Written,
-    /// How many rows were marked as published. Rows that somebody else had marked or deleted
-    /// meanwhile are not among them.
+    /// How many rows were marked as published. Rows that somebody else had marked, changed or
+    /// deleted meanwhile are not among them.
     pub published: usize,
 }
 

@@ -86,6 +86,8 @@ pub struct PolledTableReport {
     pub fetched: u64,
     /// Rows that were marked as published.
     pub published: u64,
+    /// Rows that somebody changed while they were sent, and that are sent again for that.
+    pub changed: u64,
     /// Attempts that failed for a reason that lies in the row.
     pub failed: u64,
     /// Rows that were abandoned.
@@ -133,6 +135,7 @@ impl Poller {
             batches: table.totals.batches,
             fetched: table.totals.fetched,
             published: table.totals.published,
+            changed: table.totals.changed,
             failed: table.totals.failed,
             abandoned: table.totals.abandoned,
             waiting: count(waits.map_or(0, Waits::len)),

@@ -13,9 +13,16 @@ use super::{
 };
 use crate::{
     clock::Moment,
+    delivered::RowAt,
     failpoint::{self, Failpoint},
+    failure::Code,
     held::OnError,
+    protocol::ExitReason,
 };
+
+/// The longest wait of a row that halts its key since its topic takes no record of its size:
+/// whether the limit was raised is asked before each attempt.
+const LIMIT_AGAIN: Duration = Duration::from_secs(30);
 
 impl Poller {
     /// Once nothing of the batch is in flight, writes what became of its rows.
@@ -24,13 +31,15 @@ impl Poller {
         if batch.has_next() || batch.unacked() > 0 {
             return;
         }
-        let Work::Producing(batch) = std::mem::replace(&mut self.work, Work::Idle) else { return };
+        let Work::Producing(mut batch) = std::mem::replace(&mut self.work, Work::Idle) else {
+            return;
+        };
         if batch.is_acked_whole()
             && let Some(table) = self.tables.get_mut(batch.table.0)
         {
             table.unanswered.end();
         }
-        let request = self.settlement(&batch);
+        let request = self.settlement(&mut batch);
         if request.is_empty() {
             return self.note_settled(&batch, &request, Settled::default(), at);
         }
@@ -65,13 +74,22 @@ impl Poller {
         if batch.extent() == Extent::CutShort {
             table.fetch_at = at;
         }
-        // Once as many rows are done with as there were, the one that was refused is among them.
-        let done = request.published.len() + request.failed.len();
-        table.one_by_one = table.one_by_one.saturating_sub(done);
         // A batch that was given up may also come back without its marks, and counts once.
         if batch.claim() == Claim::Lost || settled.written == Written::NotOurs {
             self.totals.claims_lost += 1;
         }
+        if settled.written == Written::SessionLost {
+            // Another content may have the version of a row that was sent, so its rows are read
+            // and sent again, unless they were marked before the connection was lost.
+            table.fetch_at = at;
+            if self.drain_by.is_some() {
+                self.drained = ExitReason::EventsUnconfirmed;
+            }
+            return;
+        }
+        // Once as many rows are done with as there were, the one that was refused is among them.
+        let done = request.published.len() + request.failed.len();
+        table.one_by_one = table.one_by_one.saturating_sub(done);
         if settled.written == Written::NotOurs {
             // Who has the keys now delivers these rows. To read on would produce them again and
             // again, until the leases are renewed. Or another table has the name: so it is
@@ -81,9 +99,9 @@ impl Poller {
             self.lease.refuted(batch.table.0, batch.asked.as_of, at);
             return;
         }
-        table.totals.published += u64::try_from(settled.published).unwrap_or(0);
+        table.has_marked(&request.published, settled.published);
         let kept = table.waits_kept();
-        request.published.iter().for_each(|id| table.waits.remove(id));
+        request.published.iter().for_each(|sent| table.waits.remove(&sent.row().id));
         for row in &request.failed {
             table.totals.failed += 1;
             match row.outcome {
@@ -107,7 +125,7 @@ impl Poller {
         }
     }
 
-    fn settlement(&mut self, batch: &Batch) -> SettleRequest {
+    fn settlement(&mut self, batch: &mut Batch) -> SettleRequest {
         let mut failed = Vec::new();
         let waits = self.tables.get(batch.table.0).map(|table| &table.waits);
         for row in batch.rows() {
@@ -116,23 +134,27 @@ impl Poller {
             let attempts = row.row.attempts.max(known).saturating_add(1);
             let retry = &self.settings.retry;
             let is_last = attempts >= retry.max_attempts;
+            let wait = retry.wait(attempts, self.backoff.random());
             let outcome = match self.settings.on_error.of(failure.code) {
                 OnError::DeadLetter if is_last => RowOutcome::Abandon,
-                OnError::DeadLetter | OnError::Halt => {
-                    RowOutcome::Retry(retry.wait(attempts, self.backoff.random()))
+                OnError::Halt if failure.code == Code::RecordTooLarge => {
+                    RowOutcome::Retry(wait.min(LIMIT_AGAIN))
                 }
+                OnError::DeadLetter | OnError::Halt => RowOutcome::Retry(wait),
             };
-            let (id, error) = (row.row.id.clone(), (**failure).clone());
-            failed.push(FailedRow { id, attempts, error, outcome });
+            let RowAt { id, version } = row.row.row_at();
+            let error = (**failure).clone();
+            failed.push(FailedRow { id, version, attempts, error, outcome });
         }
         SettleRequest {
             table: batch.table,
             shards: batch.shards,
             as_of: batch.asked.as_of,
-            published: batch.ids_of(&Fate::Acked),
+            session: batch.session,
+            published: batch.take_sent(),
             failed,
             released: match batch.claimed {
-                Claimed::Yes => batch.ids_of(&Fate::Open),
+                Claimed::Yes => batch.open(),
                 Claimed::No => Vec::new(),
             },
         }

@@ -1,10 +1,14 @@
 //! One polled table: what is known of it, and when it is read next.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use super::{lease::Readable, protocol::WaitsKept, unanswered::Unanswered, waits::Waits};
+use super::{
+    lease::Readable, pending_row::PendingRow, protocol::WaitsKept, row_id::RowId,
+    unanswered::Unanswered, waits::Waits,
+};
 use crate::{
     clock::Moment,
+    delivered::{RowVersion, SentVersion},
     failure::{Class, Failure},
     routing::{record::TopicId, table::TableName},
     source::Oid,
@@ -32,6 +36,8 @@ pub(super) struct Table {
     /// Whether a NOTIFY has arrived since it was read last.
     news: News,
     pub(super) waits: Waits,
+    /// The rows of the last marks, where some of them were not as they were read.
+    unmarked: BTreeMap<RowId, RowVersion>,
     /// How many of its rows are still to be read one by one, since one of several was refused.
     pub(super) one_by_one: usize,
     /// The topic that its next row waits for. It stays while the row is read again and again.
@@ -74,6 +80,7 @@ pub(super) struct TableTotals {
     pub(super) batches: u64,
     pub(super) fetched: u64,
     pub(super) published: u64,
+    pub(super) changed: u64,
     pub(super) failed: u64,
     pub(super) abandoned: u64,
 }
@@ -89,6 +96,7 @@ impl Table {
             unlocked_at: None,
             news: News::None,
             waits: Waits::default(),
+            unmarked: BTreeMap::new(),
             one_by_one: 0,
             awaited: None,
             unanswered: Unanswered::default(),
@@ -96,6 +104,27 @@ impl Table {
             indescribable_since: None,
             totals: TableTotals::default(),
         }
+    }
+
+    /// Of these rows so many were marked: of the others somebody has deleted, marked or changed
+    /// each.
+    pub(super) fn has_marked(&mut self, sent: &[SentVersion], marked: usize) {
+        self.totals.published += u64::try_from(marked).unwrap_or(0);
+        if marked < sent.len() {
+            let rows = sent.iter().map(SentVersion::row);
+            self.unmarked = rows.map(|row| (row.id.clone(), row.version)).collect();
+        }
+    }
+
+    /// These rows were read. One that was sent before, and comes at another version, was changed
+    /// meanwhile.
+    pub(super) fn has_read(&mut self, rows: &[PendingRow]) {
+        let unmarked = std::mem::take(&mut self.unmarked);
+        let is_changed = |row: &&PendingRow| {
+            unmarked.get(&row.id).is_some_and(|version| *version != row.version)
+        };
+        let changed = rows.iter().filter(is_changed).count();
+        self.totals.changed += u64::try_from(changed).unwrap_or(0);
     }
 
     /// A NOTIFY says that there are rows.
@@ -162,6 +191,7 @@ impl Table {
     pub(super) fn bears_name_now(&mut self, relation: Oid) {
         if self.relation.replace(relation).is_some_and(|former| former != relation) {
             self.waits = Waits::default();
+            self.unmarked.clear();
             self.one_by_one = 0;
             self.awaited = None;
             self.unanswered.end();

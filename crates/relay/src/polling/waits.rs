@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::pending_row::{RowId, RowKey};
+use super::{pending_row::RowKey, row_id::RowId};
 use crate::{clock::Moment, failure::Failure};
 
 /// For how long a row is remembered after it was due: it may have been delivered by a person, or

@@ -11,6 +11,7 @@ pub(crate) mod partition;
 pub(crate) mod pointer;
 pub(crate) mod record;
 pub(crate) mod route;
+mod row_columns;
 #[cfg(test)]
 mod samples;
 pub(crate) mod table;
@@ -21,10 +22,11 @@ pub(crate) mod topics;
 
 pub use columns::is_role_required;
 pub use headers::{Header, Headers, RowHeaders};
-pub use mapping::FilterKind;
+pub use mapping::{FilterKind, ValueType};
 pub use partition::{hash_of_key, partition_for_key};
 pub use pointer::JsonPointer;
 pub use record::{Record, TopicId};
+pub use row_columns::{RowColumns, row_columns};
 pub use table::{
     BytesFormat, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, Decimals, EmptyPayload,
     EnvelopeMember, Example, ExampleRecord, ExpandJson, ExtraHeader, Format, HeaderNames,

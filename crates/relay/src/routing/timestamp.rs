@@ -143,7 +143,7 @@ impl Timepoint {
 
     /// PostgreSQL's text of a `timestamptz` where `TimeZone` is UTC and `DateStyle` is ISO: no more
     /// digits of the second's fraction than it needs, and years before the first with ` BC`.
-    fn in_utc(self) -> String {
+    pub(crate) fn in_utc(self) -> String {
         let (year, month, day) = civil_from_days(self.days);
         let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
         let seconds = self.micros_of_day / MICROS_PER_SECOND;

@@ -52,7 +52,7 @@ enum Knowledge {
 struct Topic {
     name: TopicName,
     knowledge: Knowledge,
-    /// The earliest moment of the next look-up.
+    /// The earliest moment of the next look-up; of a known topic, when that was answered.
     look_up_at: Moment,
     /// Records that were produced to it and are not acknowledged.
     in_flight: u64,
@@ -269,7 +269,16 @@ impl Topics {
         }
     }
 
-    /// A known topic does not exist any more: it is looked up before its next record.
+    /// Whether what is known of a topic was answered before this moment.
+    pub(crate) fn was_answered_before(&self, id: TopicId, at: Moment) -> bool {
+        let known = self.topics.get(id.index());
+        known.is_some_and(|topic| {
+            matches!(topic.knowledge, Knowledge::Known(_)) && topic.look_up_at < at
+        })
+    }
+
+    /// A known topic does not exist any more, or may have changed: it is looked up before its next
+    /// record.
     pub(crate) fn gone(&mut self, id: TopicId) {
         if let Some(topic) = self.topics.get_mut(id.index())
             && let Knowledge::Known(_) = topic.knowledge

@@ -17,10 +17,11 @@ use pgoutput::{Begin, Lsn, Oid};
 use crate::{
     failure::{Code, Failure},
     progress::transaction::LastTransaction,
+    witness::Witness,
 };
 
 /// See the module's documentation.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Covered {
     /// The position of the witness.
     pub(super) until: Lsn,
@@ -43,51 +44,76 @@ enum CoveredProgress {
     Seen,
 }
 
+/// Whether a transaction has events that the witness covers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HasEvents {
+    /// It has.
+    Yes,
+    /// It has no row of an outbox.
+    #[default]
+    No,
+}
+
 /// A covered transaction that is being received.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct OpenTransaction {
     pub(super) begin: Begin,
-    pub(super) has_events: bool,
+    pub(super) has_events: HasEvents,
 }
 
 impl Covered {
-    /// What lies between a slot and a witness that stands past it.
-    pub(crate) fn new(
-        slot_at: Lsn,
-        until: Lsn,
-        last: LastTransaction,
-        tables: Vec<(Oid, Lsn)>,
-    ) -> Self {
+    /// What lies between a slot and a witness that stands past it. `None` also without a last
+    /// transaction: then nothing tells what came before, and all of it is sent once more.
+    pub(crate) fn by(witness: &Witness, slot_at: Lsn) -> Option<Self> {
+        let (until, last) = (witness.position, witness.last?);
+        let tables = witness.tables.iter().map(|oid| {
+            let since = witness.added.get(&oid.as_u32());
+            (*oid, since.copied().unwrap_or(Lsn::ZERO))
+        });
         // The server sends a transaction again if and only if its commit record begins at or after
         // the slot's position.
         let progress =
             if last.commit_lsn >= slot_at { CoveredProgress::Due } else { CoveredProgress::Seen };
-        Self { until, last, slot_at, tables, progress, open: None }
+        (slot_at < until).then(|| Self {
+            until,
+            last,
+            slot_at,
+            tables: tables.collect(),
+            progress,
+            open: None,
+        })
+    }
+
+    /// Whether a row of this table is an event in a transaction that commits there.
+    pub(crate) fn has_event(&self, relation: Oid, commit_at: Lsn) -> bool {
+        let counts = |(table, since): &(Oid, Lsn)| *table == relation && commit_at >= *since;
+        self.tables.iter().any(counts)
+    }
+
+    /// Transactions that commit before it are covered.
+    pub(crate) const fn until(&self) -> Lsn {
+        self.until
     }
 
     /// A covered transaction is complete.
     ///
     /// # Errors
     /// It carries events and is not in Kafka (P015).
-    pub(super) fn committed(
+    pub(crate) fn committed(
         &mut self,
-        open: &OpenTransaction,
-        end_lsn: Lsn,
+        came: LastTransaction,
+        has_events: HasEvents,
     ) -> Result<(), Failure> {
-        let came = LastTransaction {
-            commit_lsn: open.begin.final_lsn,
-            end_lsn,
-            xid: open.begin.xid,
-            committed_at: open.begin.committed_at,
-        };
         match self.progress {
             // The comparison ignores `has_events`: the tables may be called something else today.
             CoveredProgress::Due if came == self.last => self.progress = CoveredProgress::Seen,
-            CoveredProgress::Due | CoveredProgress::Seen if !open.has_events => {}
-            CoveredProgress::Due if end_lsn <= self.last.commit_lsn => {}
+            CoveredProgress::Due | CoveredProgress::Seen if has_events == HasEvents::No => {}
+            CoveredProgress::Due if came.end_lsn <= self.last.commit_lsn => {}
             CoveredProgress::Due | CoveredProgress::Seen => {
-                let what =
-                    format!("a transaction came that Kafka has never had, ending at {end_lsn}");
+                let what = format!(
+                    "a transaction came that Kafka has never had, ending at {}",
+                    came.end_lsn
+                );
                 return Err(self.another_history(&what));
             }
         }
@@ -98,7 +124,7 @@ impl Covered {
     ///
     /// # Errors
     /// The witness's last transaction did not come again (P015).
-    pub(super) fn passed(&self) -> Result<(), Failure> {
+    pub(crate) fn passed(&self) -> Result<(), Failure> {
         if self.progress == CoveredProgress::Seen {
             return Ok(());
         }

@@ -2,11 +2,14 @@
 
 use pgoutput::{Insert, Lsn, Message, Oid, XLogData};
 
-use super::{Session, SessionSettings, covered::OpenTransaction};
+use super::{
+    Session, SessionSettings,
+    covered::{HasEvents, OpenTransaction},
+};
 use crate::{
     failpoint::{self, Failpoint},
     failure::Failure,
-    progress::ledger::Disorder,
+    progress::{ledger::Disorder, transaction::LastTransaction},
     source::{Interval, Mark},
     wording,
 };
@@ -33,7 +36,7 @@ impl Session {
         match Message::parse(frame.data).as_ref()? {
             Message::Begin(_) if covered.open.is_some() => Err(Disorder::NestedBegin.into()),
             Message::Begin(begin) if begin.final_lsn < covered.until => {
-                covered.open = Some(OpenTransaction { begin: *begin, has_events: false });
+                covered.open = Some(OpenTransaction { begin: *begin, has_events: HasEvents::No });
                 Ok(true)
             }
             Message::Begin(_) => {
@@ -51,7 +54,8 @@ impl Session {
                     }
                     .into());
                 }
-                covered.committed(&open, commit.end_lsn)?;
+                let came = LastTransaction::between(&open.begin, commit.end_lsn);
+                covered.committed(came, open.has_events)?;
                 self.received = self.received.max(commit.end_lsn);
                 Ok(true)
             }
@@ -79,12 +83,13 @@ impl Session {
     /// No transaction is open (P007).
     pub(super) fn cover_row(&mut self, relation: Oid) -> Result<(), Failure> {
         let Some(covered) = &mut self.covered else { return Ok(()) };
-        let Some(open) = &mut covered.open else {
+        let Some(mut open) = covered.open.take() else {
             return Err(Disorder::RowOutsideTransaction.into());
         };
-        let commit = open.begin.final_lsn;
-        let counts = |(table, since): &(Oid, Lsn)| *table == relation && commit >= *since;
-        open.has_events |= covered.tables.iter().any(counts);
+        if covered.has_event(relation, open.begin.final_lsn) {
+            open.has_events = HasEvents::Yes;
+        }
+        covered.open = Some(open);
         Ok(())
     }
 

@@ -4,12 +4,15 @@
 //!
 //! A session ends with its connection; the next session resumes from the slot.
 
+use std::time::Duration;
+
 use pgoutput::{Frame, Insert, Lsn, Message, Oid, PgTimestamp, ReplyRequest, XLogData};
 
 use crate::{
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Class, Failure},
+    notice::ServerNotice,
     ports::{RecordSink, Refusal, RefusalReason},
     progress::{
         WitnessStore,
@@ -29,6 +32,7 @@ use crate::{
     telemetry::RowsIgnored,
 };
 pub(crate) use covered::Covered;
+pub use covered::HasEvents;
 pub(crate) use held::Surroundings;
 pub(crate) use held_row::HeldRow;
 pub use last_row::{Fate, LastRow, Onlooker, Reason, Unsent};
@@ -52,6 +56,9 @@ mod wait_reason;
 mod waiting;
 
 pub(crate) use wait_reason::WaitReason;
+
+/// For how long a warning of the server is shown.
+const WARNING_LASTS: Duration = Duration::from_secs(60);
 
 /// Whether the session follows the WAL or is stopping, and how far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +85,8 @@ pub(crate) struct Session {
     pub(crate) ledger: Ledger,
     /// When the session began; one that lasts resets the back-off.
     pub(crate) since: Moment,
+    /// Where the slot stood then.
+    slot_at: Lsn,
     feedback: Feedback,
     rows: Rows,
     /// The relations of events that are released: their messages are older than the stream's.
@@ -109,6 +118,8 @@ pub(crate) struct Session {
     /// The time between the commits of the last two transactions, in microseconds, by the server's
     /// clock.
     commit_interval_micros: i64,
+    /// What the server has warned of last, and when.
+    warning: Option<(ServerNotice, Moment)>,
     pub(crate) transactions: u64,
     /// Insert messages of the open transaction that were taken.
     inserts: u32,
@@ -124,6 +135,8 @@ pub(crate) struct SessionStart {
     pub(crate) slot_at: Lsn,
     /// The commit at which an earlier session failed.
     pub(crate) isolate_at: Option<Lsn>,
+    /// For how long the walsender may be silent.
+    pub(crate) silence_limit: Duration,
     /// Which tables are outboxes, by OID.
     pub(crate) tables: TableOids,
     pub(crate) store: WitnessStore,
@@ -151,7 +164,8 @@ enum NotProduced {
 
 impl Session {
     pub(crate) fn new(start: SessionStart, settings: &SessionSettings, at: Moment) -> Self {
-        let SessionStart { id, slot_at, isolate_at, tables, store, resume } = start;
+        let SessionStart { id, slot_at, isolate_at, silence_limit, tables, store, resume } = start;
+        let timing = Timing { silence_limit, ..settings.timing };
         let mut ledger = Ledger::new(id, slot_at, store);
         let covered = match resume {
             Resume::AtSlot => None,
@@ -164,7 +178,8 @@ impl Session {
         Self {
             ledger,
             since: at,
-            feedback: Feedback::new(settings.timing, at),
+            slot_at,
+            feedback: Feedback::new(timing, at),
             held_rows: Rows::new(tables.clone()),
             rows: Rows::new(tables),
             received: Lsn::ZERO,
@@ -179,11 +194,34 @@ impl Session {
             last_commit_at: None,
             sent_at: PgTimestamp::from_micros(0),
             commit_interval_micros: i64::MAX,
+            warning: None,
             transactions: 0,
             inserts: 0,
             rows_ignored: RowsIgnored::default(),
             rows_filtered: 0,
         }
+    }
+
+    /// Whether the server has sent nothing yet that lies past the slot's position: it reads WAL
+    /// again from the slot's `restart_lsn` first.
+    pub(crate) fn has_brought_nothing(&self) -> bool {
+        self.received <= self.slot_at && !self.ledger.is_open()
+    }
+
+    /// Where the slot stood when the session began.
+    pub(crate) fn slot_at(&self) -> Lsn {
+        self.slot_at
+    }
+
+    /// The server warns of something that is no gap.
+    pub(crate) fn warned(&mut self, notice: &ServerNotice, at: Moment) {
+        self.warning = Some((notice.clone(), at));
+    }
+
+    /// What the server warns of. It repeats what lasts.
+    pub(crate) fn warning(&self, at: Moment) -> Option<&ServerNotice> {
+        let last = self.warning.as_ref();
+        last.filter(|(_, warned)| at.since(*warned) < WARNING_LASTS).map(|(notice, _)| notice)
     }
 
     /// Takes one `CopyData` payload.

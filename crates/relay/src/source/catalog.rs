@@ -1,10 +1,15 @@
 //! The publication and the outbox tables at one moment, by OID, as plain data. The shell reads
 //! them; [`super::publication`] checks them.
 
-use pgoutput::Oid;
+use std::collections::BTreeSet;
+
+use pgoutput::{Oid, PgTimestamp};
 
 use super::storage::{Partition, Storage};
-use crate::routing::table::{Outboxes, TableName};
+use crate::{
+    delivered::{EventsSince, FullXid, Place},
+    routing::table::{Outboxes, TableName},
+};
 
 /// What one reading of the catalog shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,9 +18,39 @@ pub struct Catalog {
     pub publication: Option<Publication>,
     /// The outbox tables: those that have a configured name, and those whose OID the witness names.
     pub relations: Vec<CatalogRelation>,
+    /// The rows that come after this reading; `None` in a record.
+    pub next: Option<NextRows>,
+}
+
+/// What sets the rows that are written after a reading of the catalog apart from older ones. It is
+/// read behind the catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextRows {
+    /// An id that no transaction had yet.
+    pub xid: FullXid,
+    /// The server's clock.
+    pub at: PgTimestamp,
+    /// Tables and partitions that an earlier reading did not show, and that had no rows.
+    pub empty: BTreeSet<Oid>,
+}
+
+impl NextRows {
+    /// From where on the rows of a table are events that this reading was the first to show.
+    pub fn since(&self, table: Oid) -> EventsSince {
+        if self.empty.contains(&table) {
+            return EventsSince::FIRST_ROW;
+        }
+        EventsSince { xid: self.xid, older: Some(self.at) }
+    }
 }
 
 impl Catalog {
+    /// The part that a record keeps.
+    #[must_use]
+    pub(crate) fn recorded(&self) -> Self {
+        Self { next: None, ..self.clone() }
+    }
+
     /// The table that has this name now.
     pub fn named(&self, name: &TableName) -> Option<&CatalogRelation> {
         self.relations.iter().find(|relation| relation.name == *name)
@@ -195,6 +230,14 @@ pub struct CatalogRelation {
     pub partitions: Vec<Partition>,
     /// How its own rows are stored; of a partitioned table this says nothing.
     pub storage: Storage,
+}
+
+impl CatalogRelation {
+    /// Where its rows are: in the table itself, and in its partitions.
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        let partition = |one: &Partition| Place::partition(one.oid, one.attached_by);
+        self.partitions.iter().map(partition).chain([Place::table(self.oid)])
+    }
 }
 
 /// A table that inherits from another. PostgreSQL publishes its rows under the child's own name, if

@@ -22,6 +22,7 @@ mod obstacle;
 mod preflight;
 pub mod publication;
 mod quote;
+mod reader;
 #[cfg(test)]
 pub(crate) mod samples;
 mod server;
@@ -33,8 +34,8 @@ mod unconfigured;
 
 pub use baseline::{Baseline, Expectations, PositionCheck};
 pub use catalog::{
-    Catalog, CatalogRelation, Child, Inserts, Partitions, Publication, PublishedTable, SchemaEntry,
-    TableKind,
+    Catalog, CatalogRelation, Child, Inserts, NextRows, Partitions, Publication, PublishedTable,
+    SchemaEntry, TableKind,
 };
 pub use gap::{Gap, Interval, Mark};
 pub use monitor_gap::{LastGood, suspected_gap};
@@ -42,7 +43,8 @@ pub use moves::RowMovePrivileges;
 pub use obstacle::Obstacle;
 pub use pgoutput::Oid;
 pub use preflight::{Present, check_cluster, check_slot, gaps_since, preflight};
-pub use quote::{quote_identifier, quote_table};
+pub use quote::{give_up, quote_identifier, quote_table};
+pub use reader::{ReaderOf, SlotReader};
 pub use server::{History, Server, ServerEncoding, TimelineHistory};
 pub use slot::{
     ServerMoment, SlotFeature, SlotHealth, SlotKind, SlotReading, WalStatus, bytes_between,

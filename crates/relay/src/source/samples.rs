@@ -78,6 +78,7 @@ pub(crate) fn healthy() -> Catalog {
             partitions: Partitions::ViaRoot,
             tables: vec![published(10, "outbox")],
         }),
+        next: None,
         relations: vec![relation(10, "outbox")],
     }
 }

@@ -3,6 +3,7 @@
 use pgoutput::Lsn;
 
 use super::gap::Mark;
+use crate::delivered::{FullXid, Horizon};
 
 /// Whether the WAL that the slot needs is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +71,10 @@ pub struct SlotHealth {
     pub confirmed_flush_lsn: Option<Lsn>,
     /// The oldest WAL that the slot retains. None when that WAL was removed.
     pub restart_lsn: Option<Lsn>,
+    /// `catalog_xmin`: every transaction with an id before it had ended before the slot's position,
+    /// because PostgreSQL moves it to the oldest transaction that ran at a position only when that
+    /// position is confirmed.
+    pub catalog_xmin: Option<FullXid>,
     /// `safe_wal_size`: how much WAL may still be written before the slot may be lost. None: no
     /// limit is set, or the slot is lost.
     pub safe_wal_bytes: Option<u64>,
@@ -104,6 +109,11 @@ impl SlotHealth {
     /// Bytes of WAL that the slot retains on disk. None when they were removed.
     pub fn retained_bytes(&self) -> Option<u64> {
         self.restart_lsn.map(|lsn| bytes_between(lsn, self.current_wal_lsn))
+    }
+
+    /// The transactions that had ended before its position.
+    pub fn horizon(&self) -> Option<Horizon> {
+        Some(Horizon { xmin: self.catalog_xmin?, lsn: self.confirmed_flush_lsn? })
     }
 
     /// Whether a process streams from it.

@@ -2,8 +2,6 @@
 //! rollback, or with the instance that took over. A person chose that, so it is no gap; but nothing
 //! else reports the rows that are skipped.
 
-use pgoutput::Oid;
-
 use super::{catalog::Catalog, tables::TableOids};
 use crate::{
     failure::{Code, Failure},
@@ -22,15 +20,10 @@ pub(super) fn unconfigured(
     if outboxes.tables.is_empty() {
         return Vec::new();
     }
-    let slot_passed = |oid: &Oid| {
-        let former = witness.former.get(&oid.as_u32());
-        former.is_some_and(|former| former.until <= witness.position)
-    };
-    let uncounted = witness.tables.iter().filter(|oid| tables.table(**oid).is_none());
+    let uncounted = witness.outboxes().filter(|oid| tables.table(*oid).is_none());
     uncounted
-        .filter(|oid| !slot_passed(oid))
         .filter_map(|oid| {
-            let name = &now.with_oid(*oid).or_else(|| witness.catalog.with_oid(*oid))?.name;
+            let name = &now.with_oid(oid).or_else(|| witness.catalog.with_oid(oid))?.name;
             let from = witness.mark();
             Some(Failure::new(
                 Code::TableUnconfigured,

@@ -5,8 +5,10 @@ mod held_table;
 pub mod samples;
 mod sink;
 mod source;
+mod versions;
 pub mod wire;
 
 pub use held_table::{HeldRow, HeldState, HeldTable};
 pub use sink::{Lane, MemorySink, ProducedRecord};
 pub use source::Source;
+pub use versions::sent;

@@ -7,11 +7,12 @@ use pgoutput::Lsn;
 
 use crate::{
     backlog::{BacklogFrom, BacklogSettings},
+    delivered::{Acknowledged, Confirmed, Covered, Evidence, FullXid, Horizon, Witnessed},
     held::HeldSettings,
     progress::{Timing, Window},
     protocol::{OnFailed, RelaySettings, WitnessSettings},
     routing::{OutboxTable, Outboxes, TableName, TopicName},
-    source::{SlotHealth, SlotKind, WalStatus},
+    source::{History, SlotHealth, SlotKind, WalStatus},
     state::{Condition, State},
     telemetry::{HeldReport, OtherTopics, Reconnects, RowsIgnored, Snapshot, WitnessReport},
     witness::WitnessKey,
@@ -53,6 +54,7 @@ pub fn slot() -> SlotHealth {
         current_wal_lsn: Lsn::from_u64(100 << 20),
         confirmed_flush_lsn: Some(Lsn::from_u64(40 << 20)),
         restart_lsn: Some(Lsn::from_u64(30 << 20)),
+        catalog_xmin: None,
         safe_wal_bytes: None,
         wal_status: WalStatus::Reserved,
         active_pid: None,
@@ -91,6 +93,8 @@ pub fn empty_snapshot(state: State) -> Snapshot {
         errors: BTreeMap::new(),
         has_session: state == State::Streaming,
         slot_holder: None,
+        rereads: None,
+        warning: None,
         baseline: None,
         witness: WitnessReport::default(),
     }
@@ -107,4 +111,26 @@ pub fn snapshot(state: State) -> Snapshot {
         unacked_events: 5,
         ..empty_snapshot(state)
     }
+}
+
+/// Everything before this transaction is confirmed.
+pub fn covered(before: u64) -> Covered {
+    let (lsn, history) = (Lsn::from_u64(1), History { system_id: "1".to_owned(), timeline: 1 });
+    let slot = SlotHealth { confirmed_flush_lsn: Some(lsn), ..slot() };
+    let evidence = Evidence {
+        here: &history,
+        slot_name: "s",
+        slot: &slot,
+        acknowledged: Acknowledged {
+            history: Some(&history),
+            position: lsn,
+            last_commit: None,
+            by: Witnessed::ByRouter,
+        },
+        verified: lsn,
+        nothing_before: None,
+    };
+    let horizon = Horizon { xmin: FullXid::from_u64(before), lsn };
+    let confirmed = Confirmed::by(evidence).expect("the slot is past the horizon");
+    horizon.covered(&confirmed).expect("the slot is past the horizon")
 }

@@ -1,15 +1,19 @@
 //! The fields of a pipeline's record, how two records compare, and how a gap enters a record.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use pgoutput::{Lsn, Oid};
+use pgoutput::{Lsn, Oid, Xid};
 
 use super::{KnownTopic, LostTopic};
 use crate::{
+    delivered::{EventsSince, Horizon, Place},
     held::TableMark,
     progress::LastTransaction,
     routing::table::TableName,
-    source::{Catalog, Gap, History, Mark, ServerMoment},
+    source::{Catalog, CatalogRelation, Gap, History, Mark, ServerMoment},
     wording,
 };
 
@@ -32,6 +36,8 @@ pub struct Witness {
     /// The last transaction with events before that position. `None` when none was seen since the
     /// pipeline began, or since an acceptance after which it no longer holds.
     pub last: Option<LastTransaction>,
+    /// The transactions that had ended before a position of the slot, as of `checked`.
+    pub horizon: Option<Horizon>,
     /// When slot and publication were last found free of defects: the server's clock, and the end
     /// of WAL then.
     pub checked: Option<Mark>,
@@ -49,9 +55,15 @@ pub struct Witness {
     /// By OID, tables that became outboxes after the pipeline began, with the position from which
     /// on their rows are events.
     pub added: BTreeMap<u32, Lsn>,
+    /// From where on the rows of outboxes and of their partitions are events: slot and publication
+    /// were as they must be, and the partition was one.
+    pub since: Arc<BTreeMap<Place, EventsSince>>,
     /// By OID, tables that were outboxes until a person accepted that other tables have taken their
     /// names.
     pub former: BTreeMap<u32, Former>,
+    /// By OID, partitions of outboxes that were detached or dropped since, until their rows are
+    /// acknowledged.
+    pub detached: BTreeMap<u32, Detached>,
     /// Gaps that no person has accepted yet.
     pub gaps: Vec<Gap>,
     /// What persons have accepted, the latest last; at most [`ACCEPTED_MAX`].
@@ -76,6 +88,17 @@ pub struct Former {
     pub successor: Oid,
     /// The end of WAL when that was accepted: the former table's rows before it are events.
     pub until: Lsn,
+}
+
+/// A partition that a reading of the catalog had, and a later one has not. The slot may still have
+/// its rows, which no comparison of the table with records finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Detached {
+    /// The table whose partition it was.
+    pub root: Oid,
+    /// The end of WAL after it was gone: rows that it had as a partition come before. `None`: the
+    /// next reading shows it, since the end of WAL is read before the catalog.
+    pub until: Option<Lsn>,
 }
 
 /// A gap that a person has accepted.
@@ -122,6 +145,7 @@ impl Witness {
             cluster: String::new(),
             position,
             last: None,
+            horizon: None,
             checked: None,
             partitions: BTreeMap::new(),
             topics: BTreeMap::new(),
@@ -129,7 +153,9 @@ impl Witness {
             catalog: Catalog::default(),
             tables: Vec::new(),
             added: BTreeMap::new(),
+            since: Arc::default(),
             former: BTreeMap::new(),
+            detached: BTreeMap::new(),
             gaps: Vec::new(),
             accepted: Vec::new(),
             held_table: TableMark::default(),
@@ -150,6 +176,16 @@ impl Witness {
         looked_at.or_else(|| wording::utc(self.last?.committed_at))
     }
 
+    /// The tables whose rows behind the position are events, whatever a configuration names. Of a
+    /// table whose name another one has taken, the slot may have passed the last.
+    pub(crate) fn outboxes(&self) -> impl Iterator<Item = Oid> {
+        let is_passed = |oid: &Oid| {
+            let former = self.former.get(&oid.as_u32());
+            former.is_some_and(|former| former.until <= self.position)
+        };
+        self.tables.iter().copied().filter(move |oid| !is_passed(oid))
+    }
+
     /// The order of a pipeline's records: the greatest counts.
     pub(super) fn rank(&self) -> (u64, Option<u32>, Option<ServerMoment>, Lsn) {
         let (timeline, held) = self.holder();
@@ -162,9 +198,39 @@ impl Witness {
         (self.history.as_ref().map(|history| history.timeline), self.held)
     }
 
-    /// From the present position on, the rows of these tables are events, and those of the former
-    /// tables.
-    pub(crate) fn set_tables(&mut self, mut tables: Vec<Oid>) {
+    /// Partitions that were detached or dropped, and of which rows may not be acknowledged yet.
+    pub(crate) fn unsent_detached(&self) -> impl Iterator<Item = (Oid, Detached)> {
+        let is_passed = |detached: &Detached| detached.until.is_some_and(|at| at <= self.position);
+        let all = self.detached.iter().filter(move |(_, detached)| !is_passed(detached));
+        all.map(|(oid, detached)| (Oid::from_u32(*oid), *detached))
+    }
+
+    /// Partitions of this record's catalog that a later reading lacks, beside those that were gone
+    /// before.
+    pub(super) fn detached_in(
+        &self,
+        now: &Catalog,
+        read_at: Option<Lsn>,
+    ) -> BTreeMap<u32, Detached> {
+        let before = self.unsent_detached().map(|(oid, Detached { root, until })| {
+            (oid.as_u32(), Detached { root, until: until.or(read_at) })
+        });
+        let mut detached: BTreeMap<u32, Detached> = before.collect();
+        for then in &self.catalog.relations {
+            let present = now.with_oid(then.oid).into_iter().flat_map(|table| &table.partitions);
+            let present: BTreeSet<u32> = present.map(|partition| partition.oid.as_u32()).collect();
+            let oids = then.partitions.iter().map(|partition| partition.oid.as_u32());
+            let gone = oids.filter(|oid| !present.contains(oid));
+            detached.extend(gone.map(|oid| (oid, Detached { root: then.oid, until: None })));
+        }
+        detached
+    }
+
+    /// From the present position on, the rows of these tables of a catalog are events, and those of
+    /// the former tables. [`Self::checked`] is of the same reading, and [`Self::catalog`] of the
+    /// one before.
+    pub fn set_tables(&mut self, mut tables: Vec<Oid>, now: &Catalog) {
+        self.detached = self.detached_in(now, self.checked.as_ref().map(|checked| checked.lsn));
         let former = self.former.keys().map(|oid| Oid::from_u32(*oid));
         let former: Vec<Oid> = former.filter(|oid| !tables.contains(oid)).collect();
         tables.extend(former);
@@ -173,6 +239,41 @@ impl Witness {
         let new: Vec<u32> = tables.iter().filter(is_new).map(|table| table.as_u32()).collect();
         self.added.extend(new.into_iter().map(|oid| (oid, self.position)));
         self.tables = tables;
+        self.know_since(now);
+    }
+
+    /// The rows of places that are new are events from this reading of the catalog on; places that
+    /// are gone lose what they had.
+    pub(super) fn know_since(&mut self, now: &Catalog) {
+        let of_table = |oid: &Oid| {
+            let partitions = now.with_oid(*oid).into_iter().flat_map(CatalogRelation::places);
+            partitions.chain([Place::table(*oid)])
+        };
+        let places: BTreeSet<Place> = self.tables.iter().flat_map(of_table).collect();
+        let since = Arc::make_mut(&mut self.since);
+        since.retain(|place, _| places.contains(place));
+        let Some(next) = &now.next else { return };
+        for place in places {
+            since.entry(place).or_insert_with(|| next.since(place.oid));
+        }
+    }
+
+    /// This record where every row of these tables that is older than the slot was sent from its
+    /// table, and the slot stands where it was made. A partition that may have been attached since
+    /// then was not read.
+    #[must_use]
+    pub fn with_older_rows_sent(mut self, sent: &[TableName], now: &Catalog) -> Self {
+        let (Some(horizon), Some(next)) = (self.horizon, &now.next) else { return self };
+        let was_read = |place: &Place| {
+            let before = |xid| horizon.xmin.follows(Xid::from_u32(xid), next.xid);
+            place.attached_by.is_none_or(before)
+        };
+        let sent = sent.iter().filter_map(|name| now.named(name)).flat_map(CatalogRelation::places);
+        let since = Arc::make_mut(&mut self.since);
+        for place in sent.filter(was_read) {
+            since.entry(place).and_modify(|since| *since = EventsSince::FIRST_ROW);
+        }
+        self
     }
 
     /// This record as a session writes it that was seen to hold the slot at `held`. If an earlier
@@ -202,6 +303,12 @@ impl Witness {
         next.generation += 1;
         next.gaps.extend(gaps.iter().filter(|gap| !self.has_open(gap)).cloned());
         next
+    }
+
+    /// The same; `None` where all of them are open in this record.
+    #[must_use]
+    pub fn with_open(&self, gaps: &[Gap]) -> Option<Self> {
+        gaps.iter().any(|gap| !self.has_open(gap)).then(|| self.with_gaps(gaps))
     }
 
     /// Whether the same gap is open in this record.

@@ -3,6 +3,7 @@
 //! that begin where the previous one ended.
 
 mod event;
+mod standby;
 
 use std::ops::Range;
 
@@ -14,6 +15,7 @@ use crate::{
 };
 
 pub use event::{CatalogState, CommittedEvent, NO_ORDER, OutboxName, PublicationState, RowKind};
+pub use standby::NamedStandby;
 
 /// Aggregate types.
 pub const TYPES: [&str; 3] = ["order", "invoice", "refund"];
@@ -70,6 +72,8 @@ pub struct CommitHistory {
     pub transactions: Vec<CommittedTransaction>,
     /// The end of WAL.
     pub end_of_wal: u64,
+    /// What the standby has of it that the server names, if it names one.
+    pub standby: Option<NamedStandby>,
     /// Published events per key so far.
     pub next_in_key: [u64; KEYS],
     /// Published events so far.
@@ -94,6 +98,7 @@ impl CommitHistory {
             events: Vec::new(),
             transactions: Vec::new(),
             end_of_wal: FIRST_LSN,
+            standby: None,
             next_in_key: [0; KEYS],
             serial: 0,
             by_key: Default::default(),
@@ -326,6 +331,19 @@ impl CommitHistory {
     /// The index of the first transaction that a slot at this position sends.
     pub fn first_from(&self, confirmed: u64) -> usize {
         self.transactions.partition_point(|one| one.commit_lsn < confirmed)
+    }
+
+    /// The end of what a walsender may send.
+    pub fn sendable_end(&self) -> u64 {
+        self.standby.map_or(self.end_of_wal, |standby| standby.received)
+    }
+
+    /// The standby receives what there is, unless it is away.
+    pub fn feed_standby(&mut self) {
+        let end = self.end_of_wal;
+        if let Some(standby) = self.standby.as_mut().filter(|standby| !standby.is_away) {
+            standby.received = end;
+        }
     }
 
     /// How many transactions end at or before this position.

@@ -6,9 +6,11 @@ use std::{fmt, time::Instant};
 use simulation::{
     coverage::Coverage,
     invariant::Violation,
-    plan::Plan,
+    plan::{Plan, Trace},
     polling::{self, PollingCoverage, plan::PollingPlan},
+    repairs::{self, RepairsCoverage},
     resources,
+    rows::{self, RowsCoverage},
     run::run,
 };
 
@@ -31,6 +33,10 @@ pub(crate) enum DetectedBy {
     Seed(u64),
     /// A seed of the polling source.
     PollingSeed(u64),
+    /// A seed of the life of rows.
+    RowsSeed(u64),
+    /// A seed of repairs.
+    RepairsSeed(u64),
 }
 
 impl DetectedBy {
@@ -38,7 +44,10 @@ impl DetectedBy {
     pub(crate) fn seeds(self) -> u64 {
         match self {
             Self::Probe => 1,
-            Self::Seed(seed) | Self::PollingSeed(seed) => seed + 1,
+            Self::Seed(seed)
+            | Self::PollingSeed(seed)
+            | Self::RowsSeed(seed)
+            | Self::RepairsSeed(seed) => seed + 1,
         }
     }
 }
@@ -49,6 +58,8 @@ impl fmt::Display for DetectedBy {
             Self::Probe => f.write_str("probe"),
             Self::Seed(seed) => write!(f, "seed {seed}"),
             Self::PollingSeed(seed) => write!(f, "polling seed {seed}"),
+            Self::RowsSeed(seed) => write!(f, "rows seed {seed}"),
+            Self::RepairsSeed(seed) => write!(f, "repairs seed {seed}"),
         }
     }
 }
@@ -59,10 +70,17 @@ impl Detection {
         let mut fields = line.splitn(4, '\t');
         let detected_by = match fields.next()? {
             "probe" => DetectedBy::Probe,
-            seed => match seed.strip_prefix("polling seed ") {
-                Some(seed) => DetectedBy::PollingSeed(seed.parse().ok()?),
-                None => DetectedBy::Seed(seed.strip_prefix("seed ")?.parse().ok()?),
-            },
+            seed => {
+                let (kind, number) = seed.rsplit_once(' ')?;
+                let number = number.parse().ok()?;
+                match kind {
+                    "polling seed" => DetectedBy::PollingSeed(number),
+                    "rows seed" => DetectedBy::RowsSeed(number),
+                    "repairs seed" => DetectedBy::RepairsSeed(number),
+                    "seed" => DetectedBy::Seed(number),
+                    _ => return None,
+                }
+            }
         };
         let millis = fields.next()?.parse().ok()?;
         let invariant = fields.next()?.to_owned();
@@ -86,11 +104,29 @@ pub(crate) fn polling_seed(seed: u64) -> Result<(), Violation> {
     polling::run::run(PollingPlan::of_seed(seed), &mut PollingCoverage::default())
 }
 
+/// Runs one seed of the life of rows.
+///
+/// # Errors
+/// It breaks an invariant.
+pub(crate) fn rows_seed(seed: u64) -> Result<(), Violation> {
+    rows::run::run(seed, Trace::Off, &mut RowsCoverage::default())
+}
+
+/// Runs one seed of repairs.
+///
+/// # Errors
+/// It breaks an invariant.
+pub(crate) fn repairs_seed(seed: u64) -> Result<(), Violation> {
+    repairs::run::run(seed, Trace::Off, &mut RepairsCoverage::default())
+}
+
 /// Where to hunt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hunted {
     Stream,
     Polling,
+    Rows,
+    Repairs,
 }
 
 /// Prints the first violation in one line, the fields separated by tabs; nothing if there is none
@@ -109,6 +145,11 @@ pub(crate) fn until_caught(budget: u64, hunted: Hunted) {
         }
         Hunted::Polling => (0..budget).find_map(|number| {
             Some((DetectedBy::PollingSeed(number), polling_seed(number).err()?))
+        }),
+        Hunted::Rows => (0..budget)
+            .find_map(|number| Some((DetectedBy::RowsSeed(number), rows_seed(number).err()?))),
+        Hunted::Repairs => (0..budget).find_map(|number| {
+            Some((DetectedBy::RepairsSeed(number), repairs_seed(number).err()?))
         }),
     };
     if let Some((detected_by, Violation { invariant, what })) = caught {

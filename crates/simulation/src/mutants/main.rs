@@ -59,13 +59,24 @@ struct Arguments {
     /// With --hunt: seeds of the polling source.
     #[arg(long, hide = true, requires = "hunt")]
     polling: bool,
+    /// With --hunt: seeds of the life of rows.
+    #[arg(long, hide = true, requires = "hunt", conflicts_with = "polling")]
+    rows: bool,
+    /// With --hunt: seeds of repairs.
+    #[arg(long, hide = true, requires = "hunt", conflicts_with_all = ["polling", "rows"])]
+    repairs: bool,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     coverage::watch_failpoints();
     if arguments.hunt {
-        let hunted = if arguments.polling { Hunted::Polling } else { Hunted::Stream };
+        let hunted = match (arguments.polling, arguments.rows, arguments.repairs) {
+            (true, ..) => Hunted::Polling,
+            (_, true, _) => Hunted::Rows,
+            (.., true) => Hunted::Repairs,
+            (false, false, false) => Hunted::Stream,
+        };
         hunt::until_caught(arguments.budget, hunted);
         return ExitCode::SUCCESS;
     }
@@ -165,6 +176,8 @@ fn plant(
         DetectedBy::Probe => Ok(()),
         DetectedBy::Seed(seed) => hunt::seed(seed),
         DetectedBy::PollingSeed(seed) => hunt::polling_seed(seed),
+        DetectedBy::RowsSeed(seed) => hunt::rows_seed(seed),
+        DetectedBy::RepairsSeed(seed) => hunt::repairs_seed(seed),
     };
     if without.is_err() {
         return Ok(Err(format!("{detected_by} violates an invariant without the bug, too")));

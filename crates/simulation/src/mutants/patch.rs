@@ -70,10 +70,19 @@ impl Patch {
         self.caught_by.iter().any(|name| Some(name.as_str()) == number)
     }
 
-    /// Where the bug is hunted: the invariants of the polling source begin with W.
+    /// Where the bug is hunted: R2 and what begins with W are of the polling source, R1 is of the
+    /// life of rows, and R3 to R6 are of repairs.
     pub(crate) fn hunted(&self) -> Hunted {
-        let is_of_polling = self.caught_by.iter().all(|name| name.starts_with('W'));
-        if is_of_polling { Hunted::Polling } else { Hunted::Stream }
+        let all = |fits: fn(&String) -> bool| self.caught_by.iter().all(fits);
+        if all(|name| name.starts_with('W') || name == "R2") {
+            Hunted::Polling
+        } else if all(|name| name == "R1") {
+            Hunted::Rows
+        } else if all(|name| ["R3", "R4", "R5", "R6"].contains(&name.as_str())) {
+            Hunted::Repairs
+        } else {
+            Hunted::Stream
+        }
     }
 
     /// Checks that the patch applies to the sources below `root`.

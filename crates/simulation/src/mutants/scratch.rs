@@ -70,8 +70,11 @@ impl Scratch {
     /// The program cannot be run, or was ended by a signal.
     pub(crate) fn hunt(&self, budget: u64, hunted: Hunted) -> Result<Option<Detection>, String> {
         let mut program = Command::new(self.target.join(PROFILE).join("mutants"));
-        if hunted == Hunted::Polling {
-            program.arg("--polling");
+        match hunted {
+            Hunted::Stream => {}
+            Hunted::Polling => drop(program.arg("--polling")),
+            Hunted::Rows => drop(program.arg("--rows")),
+            Hunted::Repairs => drop(program.arg("--repairs")),
         }
         let output = output(program.arg("--hunt").args(["--budget", &budget.to_string()]))?;
         if !output.status.success() {

@@ -46,6 +46,34 @@ pub enum Person {
     Accepts,
 }
 
+/// Whether the server names a standby in `synchronized_standby_slots`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StandbySetting {
+    /// It names none.
+    Unnamed,
+    /// It names one, and the slot has `failover`.
+    Named,
+}
+
+impl StandbySetting {
+    /// A quarter of the plans that can have one have it.
+    fn of_seed(seed: u64, version: VersionGroup) -> Self {
+        let is_possible = version != VersionGroup::V13To14;
+        let is_named = Random::new(seed ^ 0x57a7_d8f0_0172).one_in(4);
+        if is_possible && is_named { Self::Named } else { Self::Unnamed }
+    }
+
+    /// In half of these plans: the standby is away, the routers are down meanwhile, so that they
+    /// have a backlog to read, and then the standby takes over.
+    fn story(seed: u64, steps: usize) -> impl Iterator<Item = PlannedFault> {
+        let is_told = Random::new(seed ^ 0x0057_0a17_0f5b).one_in(2);
+        let faults = [Fault::StandbyAway, Fault::AllDown, Fault::PromoteNamed];
+        let places = [4, 5, 8].map(|tenths| steps * tenths / 10);
+        let story = places.into_iter().zip(faults).map(|(at, fault)| PlannedFault { at, fault });
+        story.filter(move |_| is_told)
+    }
+}
+
 /// A fault, and when it happens.
 #[derive(Debug, Clone, Copy)]
 pub struct PlannedFault {
@@ -76,6 +104,8 @@ pub struct Plan {
     pub queue: usize,
     /// Partitions of each topic at the start.
     pub partitions: i32,
+    /// Whether the server names a standby, for which its walsender waits.
+    pub standby: StandbySetting,
     /// What becomes of events that cannot be delivered; `None` if they stop the routers.
     pub dead_letters: Option<DeadLetters>,
     /// How a router reads what the slot has when a session begins.
@@ -150,20 +180,27 @@ impl Plan {
             }
             faults.sort_by_key(|planned| planned.at);
         }
+        let version = match random.below(4) {
+            0 => VersionGroup::V13To14,
+            1 => VersionGroup::V15To17,
+            _ => VersionGroup::V18,
+        };
+        let standby = StandbySetting::of_seed(seed, version);
+        if standby == StandbySetting::Named {
+            faults.extend(StandbySetting::story(seed, steps));
+            faults.sort_by_key(|planned| planned.at);
+        }
         Self {
             seed,
             steps,
-            version: match random.below(4) {
-                0 => VersionGroup::V13To14,
-                1 => VersionGroup::V15To17,
-                _ => VersionGroup::V18,
-            },
+            version,
             routers,
             state_topic,
             person,
             window: 3 + random.below(30),
             queue: 3 + random.index(40),
             partitions: 1 + i32::try_from(random.below(4)).expect("small"),
+            standby,
             dead_letters,
             backlog: BacklogReading::of_seed(seed),
             faults,

@@ -22,6 +22,8 @@ pub struct PollingCoverage {
     pub claims_lost: u64,
     /// Rows that were abandoned.
     pub abandoned: u64,
+    /// Rows that were changed while they were sent, as the workers say.
+    pub changed: u64,
 }
 
 impl PollingCoverage {
@@ -50,6 +52,7 @@ impl PollingCoverage {
         self.duplicates += other.duplicates;
         self.claims_lost += other.claims_lost;
         self.abandoned += other.abandoned;
+        self.changed += other.changed;
     }
 
     /// Everything that was never reached.
@@ -60,6 +63,7 @@ impl PollingCoverage {
             ("duplicates", self.duplicates),
             ("lost claims", self.claims_lost),
             ("abandoned rows", self.abandoned),
+            ("changed rows", self.changed),
         ];
         let totals = totals.into_iter().filter(|(_, count)| *count == 0);
         let faults = faults.map(|fault| format!("polling fault {}", fault.as_str()));
@@ -82,10 +86,10 @@ impl PollingCoverage {
         for (what, counts) in lines {
             let _infallible = writeln!(text, "polling {what:<8}{counts}");
         }
-        let Self { rows, records, duplicates, claims_lost, abandoned, .. } = self;
+        let Self { rows, records, duplicates, claims_lost, abandoned, changed, .. } = self;
         let _infallible = writeln!(
             text,
-            "polling totals  rows {rows} · records {records} · duplicates {duplicates} · claims lost {claims_lost} · abandoned {abandoned}"
+            "polling totals  rows {rows} · records {records} · duplicates {duplicates} · claims lost {claims_lost} · abandoned {abandoned} · changed {changed}"
         );
         text
     }

@@ -17,6 +17,8 @@ pub type Partition = (usize, i32);
 pub struct SentRecord {
     /// The row, from the header `id`.
     pub row: usize,
+    /// The content of the row.
+    pub content: u64,
     /// The process that produced it.
     pub process: u64,
     /// Whether the broker refuses it.

@@ -59,6 +59,8 @@ pub struct PollingPlan {
     pub on_error: OnError,
     /// Out of how many rows one cannot be delivered; zero for none.
     pub poison: u64,
+    /// Whether rows are changed that are there.
+    pub changes: Changes,
     /// The records that a producer takes.
     pub queue: usize,
     /// Whether a person has mended every row at the end.
@@ -88,6 +90,15 @@ pub struct Denied {
     pub table: usize,
     /// When a person grants it, if one does.
     pub until: Option<Moment>,
+}
+
+/// Whether applications write into rows that are there, at any moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changes {
+    /// They do.
+    Some,
+    /// Rows stay as they were written.
+    None,
 }
 
 /// Whether a person has mended every row at the end.
@@ -137,6 +148,7 @@ impl PollingPlan {
             hold: if random.one_in(4) { HoldKeys::No } else { HoldKeys::Yes },
             on_error: if random.one_in(2) { OnError::Halt } else { OnError::DeadLetter },
             poison: if random.one_in(3) { 0 } else { 5 + random.below(20) },
+            changes: changes(seed),
             queue: 2 + random.index(20),
             mended: if random.one_in(4) { Mended::Some } else { Mended::All },
             faults,
@@ -221,6 +233,13 @@ fn denied(seed: u64, tables: usize) -> Option<Denied> {
     let until = random.one_in(2).then(|| random.below(2 * lease));
     let until = until.map(|millis| Moment::default() + Duration::from_millis(millis));
     Some(Denied { slot, table, until })
+}
+
+/// In a fourth of all runs rows are changed. By numbers of their own, so that all other runs are as
+/// they were without.
+fn changes(seed: u64) -> Changes {
+    let random = &mut Random::new(seed ^ 0xc4a2_6e50);
+    if random.one_in(4) { Changes::Some } else { Changes::None }
 }
 
 /// In some runs the server's clock jumps. By numbers of their own, too.

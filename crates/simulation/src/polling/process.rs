@@ -4,6 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use relay::{
     Failure, Moment, Ticket, TopicId,
+    delivered::ServerSession,
     polling::{
         Described, FetchRequest, Fetched, LeaseRequest, Leases, Poller, RequestNumber,
         SettleRequest, Settled, TableIndex,
@@ -97,6 +98,8 @@ pub struct Process {
     pub producer_at: Option<Moment>,
     /// The statement under way.
     pub statement: Option<Asked<Statement, StatementAnswer>>,
+    /// The connection for statements.
+    pub session: ServerSession,
     /// The lease request under way.
     pub lease: Option<Asked<LeaseRequest, Result<Leases, Failure>>>,
     /// The number of the last lease request.
@@ -144,6 +147,7 @@ impl Process {
             producer: None,
             producer_at: None,
             statement: None,
+            session: ServerSession::default(),
             lease: None,
             lease_number: RequestNumber::default(),
             look_ups: VecDeque::new(),

@@ -32,6 +32,8 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(4);
 pub struct HandedOver {
     /// The row that its header `id` names.
     pub row: usize,
+    /// The content of the row that its value has.
+    pub content: u64,
     /// Whether key, value and topic are the row's.
     pub is_intact: bool,
 }
@@ -328,11 +330,12 @@ impl RecordSink for PolledProducer {
         let row = id.and_then(|id| id.parse().ok()).expect("every record has its row's id");
         let value = record.value.unwrap_or_default();
         let is_refused = value.starts_with(shape::REFUSED.as_bytes());
-        let is_intact = is_refused || value == shape::value(row).as_bytes();
-        self.handed_over.push(HandedOver { row, is_intact });
+        let content = shape::content_of(value).unwrap_or(u64::MAX);
+        let is_intact = is_refused || value == shape::value(row, content).as_bytes();
+        self.handed_over.push(HandedOver { row, content, is_intact });
         self.in_flight += 1;
         let (partition, id_of_topic) = ((topic, record.partition), record.topic);
-        let sent = SentRecord { row, process: self.process, is_refused };
+        let sent = SentRecord { row, content, process: self.process, is_refused };
         let waiting = Waiting { record: sent, topic: id_of_topic, ticket, since: self.now };
         match &mut self.freeze_after {
             Some(0) => self.late.push((partition, waiting)),

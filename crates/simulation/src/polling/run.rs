@@ -1,34 +1,23 @@
 //! Runs one seed, and reduces a failing plan.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use super::{PollingCoverage, plan::PollingPlan, world::PollingWorld};
-use crate::invariant::{Invariant, Violation};
+use crate::{
+    invariant::{Invariant, Violation},
+    run::without_panic,
+};
 
 /// Runs a plan.
 ///
 /// # Errors
 /// The first invariant that did not hold. A panic of the core counts as one.
 pub fn run(plan: PollingPlan, coverage: &mut PollingCoverage) -> Result<(), Violation> {
-    let result = catch_unwind(AssertUnwindSafe(|| {
+    let (result, seen) = without_panic(Invariant::W6Rest, || {
         let mut world = PollingWorld::new(plan);
         let result = world.run();
         (result, world.coverage)
-    }));
-    match result {
-        Ok((result, seen)) => {
-            coverage.add(&seen);
-            result
-        }
-        Err(panic) => {
-            let text = panic
-                .downcast_ref::<String>()
-                .cloned()
-                .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            let what = text.unwrap_or_else(|| "a panic without a message".to_owned());
-            Err(Violation { invariant: Invariant::W6Rest, what: format!("panic: {what}") })
-        }
-    }
+    })?;
+    coverage.add(&seen);
+    result
 }
 
 /// The indexes of the faults that a failing plan needs in order to fail.

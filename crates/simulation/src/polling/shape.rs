@@ -67,13 +67,24 @@ pub fn topic_named(name: &str) -> Option<usize> {
     (0..TOPICS).find(|topic| name.ends_with(&format!("t{topic}")))
 }
 
-/// The value of a row that can be delivered.
-pub fn value(row: usize) -> String {
-    format!("payload {row}")
+/// The value of a row that can be delivered, by its number and its content's.
+pub fn value(row: usize, content: u64) -> String {
+    format!("payload {row}/{content}")
+}
+
+/// The number of the content in such a value, or in one that the broker refuses.
+pub fn content_of(value: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(value).ok()?;
+    text.rsplit_once('/')?.1.parse().ok()
 }
 
 /// The Insert message of a row.
-pub fn insert(table: usize, row: usize, key: u64, poison: Option<Poison>) -> Vec<u8> {
+pub fn insert(
+    table: usize,
+    (row, content): (usize, u64),
+    key: u64,
+    poison: Option<Poison>,
+) -> Vec<u8> {
     let id = row.to_string();
     let key_column = key_text(table, key);
     let topic = match poison {
@@ -82,8 +93,8 @@ pub fn insert(table: usize, row: usize, key: u64, poison: Option<Poison>) -> Vec
     };
     let value = match poison {
         Some(Poison::TooLarge) => "x".repeat(ROW_BYTES + 1),
-        Some(Poison::Refused) => format!("{REFUSED}{row}"),
-        _ => value(row),
+        Some(Poison::Refused) => format!("{REFUSED}{row}/{content}"),
+        _ => value(row, content),
     };
     let key = match poison {
         Some(Poison::NullKey) => Value::Null,

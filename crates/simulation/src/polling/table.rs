@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use relay::{
     HoldKeys, Moment, PgTimestamp,
+    delivered::{RowAt, RowVersion, ServerSession},
     polling::{
         Claimed, FetchRequest, Fetched, More, PendingRow, RowId, RowKey, RowOutcome, SettleRequest,
         Settled, WaitsKept, Written,
@@ -62,6 +63,11 @@ pub struct Row {
     pub state: RowState,
     /// How often it could not be delivered.
     pub attempts: u32,
+    /// The transaction that wrote it last, whoever that was.
+    pub xmin: u32,
+    /// How often somebody else than a worker has written it since its insert. Each time it is
+    /// another event.
+    pub content: u64,
 }
 
 fn row_id(number: usize) -> RowId {
@@ -86,6 +92,11 @@ impl Row {
         self.first_poison != Some(Poison::NullKey)
     }
 
+    /// Whether somebody else than a worker has written it once more.
+    pub fn is_changed(&self) -> bool {
+        self.content > 0
+    }
+
     /// Whether it is there for everybody.
     pub fn is_visible(&self) -> bool {
         self.commit.is_some() && !self.is_deleted
@@ -100,12 +111,14 @@ pub struct PolledTables {
     /// The rows of each open transaction.
     open: Vec<Vec<usize>>,
     commits: u64,
+    /// Transactions that have written something.
+    xids: u32,
 }
 
 impl PolledTables {
     /// Empty tables.
     pub fn new(marks: Marks) -> Self {
-        Self { marks, rows: Vec::new(), open: Vec::new(), commits: 0 }
+        Self { marks, rows: Vec::new(), open: Vec::new(), commits: 0, xids: 0 }
     }
 
     /// Every row that was ever written.
@@ -126,6 +139,7 @@ impl PolledTables {
     /// Writes a row in an open transaction.
     pub fn write(&mut self, transaction: usize, table: usize, key: u64, poison: Option<Poison>) {
         self.open[transaction].push(self.rows.len());
+        self.xids += 1;
         self.rows.push(Row {
             table,
             key,
@@ -136,6 +150,8 @@ impl PolledTables {
             first_poison: poison,
             state: RowState::Pending,
             attempts: 0,
+            xmin: self.xids,
+            content: 0,
         });
     }
 
@@ -172,19 +188,23 @@ impl PolledTables {
         let wanted: Vec<usize> = wanted.take(request.limit).collect();
         if self.marks.claimed == Claimed::Yes {
             let until = now + self.marks.lock;
-            wanted
-                .iter()
-                .for_each(|row| self.rows[*row].state = RowState::Processing(process, until));
+            self.xids += 1;
+            for row in &wanted {
+                self.rows[*row].state = RowState::Processing(process, until);
+                self.rows[*row].xmin = self.xids;
+            }
         }
         let more = if wanted.len() == request.limit { More::Maybe } else { More::No };
         let rows = wanted.into_iter().map(|row| self.pending_row(row)).collect();
-        Fetched { rows, more, claimed: self.marks.claimed }
+        let session = ServerSession::default();
+        Fetched { rows, more, claimed: self.marks.claimed, session }
     }
 
     /// The transaction that writes what became of rows.
     ///
     /// Where another worker has one of the shards by now (`written`), only what is given back is
-    /// written: that worker delivers these rows with all that follows them.
+    /// written: that worker delivers these rows with all that follows them. Where the connection is
+    /// lost on which they were read, nothing is.
     pub fn settle(
         &mut self,
         request: &SettleRequest,
@@ -195,15 +215,19 @@ impl PolledTables {
         let waits = self.marks.waits;
         let mut published = 0;
         let is_written = written == Written::Yes;
-        for id in request.published.iter().filter(|_| is_written) {
-            if let Some(row) = self.own_row(id, process) {
+        self.xids += 1;
+        let xmin = self.xids;
+        for sent in request.published.iter().filter(|_| is_written) {
+            if let Some(row) = self.own_row(sent.row(), process) {
                 row.state = RowState::Published;
+                row.xmin = xmin;
                 published += 1;
             }
         }
         for failed in request.failed.iter().filter(|_| is_written) {
-            let is_ours = |row: &&mut Row| request.shards.contains(row.shard());
-            let Some(row) = self.own_row(&failed.id, process).filter(is_ours) else { continue };
+            let row = RowAt { id: failed.id.clone(), version: failed.version };
+            let Some(row) = self.own_row(&row, process) else { continue };
+            row.xmin = xmin;
             row.attempts = failed.attempts;
             row.state = match failed.outcome {
                 RowOutcome::Abandon => RowState::Abandoned,
@@ -213,11 +237,12 @@ impl PolledTables {
                 RowOutcome::Retry(_) => RowState::Pending,
             };
         }
-        for id in &request.released {
-            if let Some(row) = self.own_row(id, process)
+        for released in request.released.iter().filter(|_| written != Written::SessionLost) {
+            if let Some(row) = self.own_row(released, process)
                 && let RowState::Processing(..) = row.state
             {
                 row.state = RowState::Pending;
+                row.xmin = xmin;
             }
         }
         Settled { written, published }
@@ -229,15 +254,36 @@ impl PolledTables {
         let mended = &mut self.rows[row];
         mended.poison = None;
         mended.keyed.get_or_insert(self.commits);
+        self.update(row);
         self.requeue(row);
+    }
+
+    /// Somebody writes another event into a row, and leaves its marks as they are.
+    pub fn update(&mut self, row: usize) {
+        self.xids += 1;
+        let row = &mut self.rows[row];
+        row.xmin = self.xids;
+        row.content += 1;
+    }
+
+    /// A crash has lost what was written into a row last, and somebody writes another event into
+    /// it, in a transaction that gets the number of the lost one.
+    pub fn write_under_lost_number(&mut self, row: usize) {
+        self.rows[row].content += 1;
+    }
+
+    /// The same as [`Self::update`], and the row is to be delivered, whatever its marks have said.
+    pub fn upsert(&mut self, row: usize) {
+        self.update(row);
+        let row = &mut self.rows[row];
+        row.state = RowState::Pending;
+        row.attempts = 0;
     }
 
     /// A person requeues an abandoned row.
     pub fn requeue(&mut self, row: usize) {
-        let row = &mut self.rows[row];
-        if let RowState::Abandoned | RowState::Waiting(_) = row.state {
-            row.state = RowState::Pending;
-            row.attempts = 0;
+        if let RowState::Abandoned | RowState::Waiting(_) = self.rows[row].state {
+            self.upsert(row);
         }
     }
 
@@ -268,23 +314,27 @@ impl PolledTables {
         self.rows.iter().filter(waits).map(Row::row_key).collect()
     }
 
-    /// A row that is to be delivered still, and that no other process has taken.
-    fn own_row(&mut self, id: &RowId, process: u64) -> Option<&mut Row> {
-        let row = &mut self.rows[Self::number(id)];
+    /// A row that is to be delivered still, as it was read, and that no other process has taken.
+    fn own_row(&mut self, read: &RowAt, process: u64) -> Option<&mut Row> {
+        let row = &mut self.rows[Self::number(&read.id)];
         let is_own = match row.state {
             RowState::Pending | RowState::Waiting(_) => true,
             RowState::Processing(by, _) => by == process,
             RowState::Abandoned | RowState::Published => false,
         };
-        (is_own && row.is_visible()).then_some(row)
+        let is_as_read = read.is_still(RowVersion::of_xmin(row.xmin));
+        (is_own && is_as_read && row.is_visible()).then_some(row)
     }
 
     fn pending_row(&self, number: usize) -> PendingRow {
         let row = &self.rows[number];
+        let insert = shape::insert(row.table, (number, row.content), row.key, row.poison);
         PendingRow {
             id: row_id(number),
+            version: RowVersion::of_xmin(row.xmin),
             key: row.row_key(),
-            insert: shape::insert(row.table, number, row.key, row.poison),
+            bytes: insert.len(),
+            insert,
             attempts: match self.marks.waits {
                 WaitsKept::InTable => row.attempts,
                 WaitsKept::InMemory => 0,

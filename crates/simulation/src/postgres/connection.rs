@@ -127,7 +127,7 @@ impl SimulatedConnection {
     /// The position in a keepalive: everything before it was decoded and sent.
     fn position(&self, history: &CommitHistory) -> u64 {
         if self.is_caught_up(history) {
-            return history.end_of_wal;
+            return history.sendable_end();
         }
         let sent = self.next.checked_sub(1).and_then(|last| history.transactions.get(last));
         sent.map_or(0, |last| last.end_lsn)

@@ -8,7 +8,10 @@ use relay::{
 };
 
 use super::{ServerPhase, SimulatedPostgres, SimulatedSlot, restore_point::RestorePoint};
-use crate::{history::CommitHistory, random::Random};
+use crate::{
+    history::{CommitHistory, NamedStandby},
+    random::Random,
+};
 
 /// What happens to the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +108,9 @@ impl SimulatedPostgres {
         self.begin_epoch(0);
         self.held.take_back(0);
         self.history.end_of_wal = end;
+        if let Some(standby) = &mut self.history.standby {
+            *standby = NamedStandby::at(end);
+        }
         let number = self.identity.system_id.parse::<u64>().expect("a number") + 1;
         self.identity = History { system_id: number.to_string(), timeline: 1 };
         self.timelines.clear();
@@ -137,6 +143,11 @@ impl SimulatedPostgres {
         self.phase = ServerPhase::Down { until };
     }
 
+    /// Where the present timeline forked off the one before it.
+    pub fn forked_at(&self) -> u64 {
+        self.timelines.last().map_or(0, |(_, left)| *left)
+    }
+
     /// The timeline history of the present timeline, as TIMELINE_HISTORY would return it.
     pub fn timelines(&self) -> TimelineHistory {
         let line = |(timeline, left): &(u32, u64)| {
@@ -154,6 +165,9 @@ impl CommitHistory {
         let kept = self.ended_by(position);
         self.transactions.truncate(kept);
         self.end_of_wal = position;
+        if let Some(standby) = &mut self.standby {
+            *standby = NamedStandby::at(position);
+        }
         for event in &mut self.events {
             event.is_real &= event.transaction < kept;
         }

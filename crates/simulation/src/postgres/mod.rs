@@ -4,7 +4,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use relay::{Code, Moment, source::History};
+use relay::{Code, Lsn, Moment, SqlReach, source::History};
 
 use crate::{
     history::{CatalogState, CommitHistory},
@@ -18,6 +18,7 @@ mod counted_table;
 mod held;
 mod held_table;
 mod histories;
+mod publication;
 pub mod queries;
 mod restore_point;
 mod rows;
@@ -175,14 +176,36 @@ impl SimulatedPostgres {
         }
     }
 
-    /// A router connects and gets a walsender. Returns the number of the connection.
-    pub fn connect(&mut self, router: usize, reads: Option<BacklogReading>, at: Moment) -> u64 {
+    /// The index of the first transaction that is not read by SQL; `None` where nothing is.
+    pub fn sql_until(&self) -> Option<usize> {
+        let standbys = self.history.standby.map(|standby| relay::NamedStandby {
+            slot: "standby".to_owned(),
+            received: Some(Lsn::from_u64(standby.received)),
+        });
+        let reach = SqlReach {
+            flushed: Lsn::from_u64(self.history.end_of_wal),
+            standbys: standbys.into_iter().collect(),
+            // The standby has received whole transactions.
+            longest_record: 0,
+        };
+        let until = reach.until(Lsn::from_u64(self.confirmed())).ok()?;
+        Some(self.history.first_from(until.as_u64()))
+    }
+
+    /// A router connects and gets a walsender. Of what it `reads` by SQL, the second is the index
+    /// of the first transaction that is not. Returns the number of the connection.
+    pub fn connect(
+        &mut self,
+        router: usize,
+        reads: Option<(BacklogReading, usize)>,
+        at: Moment,
+    ) -> u64 {
         self.connections_made += 1;
         let next = self.history.first_from(self.confirmed());
         let id = self.connections_made;
         let mut connection = SimulatedConnection::new(id, router, next, at);
-        if let Some(reads) = reads {
-            connection.next = self.history.transactions.len();
+        if let Some((reads, until)) = reads {
+            connection.next = until.max(next);
             connection.has_read_by_sql = true;
             connection.backlog = Some(SimulatedBacklog {
                 next,
@@ -241,6 +264,7 @@ impl SimulatedPostgres {
     /// Time passes: walsenders ask silent clients for a reply, and close connections that stay
     /// silent.
     pub fn tick(&mut self, at: Moment) {
+        self.history.feed_standby();
         let Self { connections, history, .. } = self;
         for connection in connections.iter_mut().filter(|connection| connection.has_walsender) {
             let silent = at.since(connection.last_update_at);

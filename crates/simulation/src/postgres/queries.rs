@@ -15,8 +15,7 @@ use crate::{history::PublicationState, plan::VersionGroup};
 
 /// The slot's name.
 pub const SLOT: &str = "outbox";
-/// The publication's name.
-pub const PUBLICATION: &str = "outbox";
+pub use super::publication::PUBLICATION;
 const OWNER_OID: u32 = 10;
 const SCHEMA_ENTRY_OID: u32 = 16_399;
 /// The database.
@@ -121,7 +120,7 @@ impl SimulatedPostgres {
             }],
             storage: Storage::default(),
         };
-        Catalog { publication, relations: vec![relation] }
+        Catalog { publication, relations: vec![relation], next: None }
     }
 
     /// What identifies the server.

@@ -35,7 +35,12 @@ impl SimulatedPostgres {
             self.shut_down(at);
             return;
         };
-        if connection.is_caught_up(history) && confirmed >= history.end_of_wal {
+        let awaits_standby = history.sendable_end() < history.end_of_wal;
+        if awaits_standby && history.standby.is_some_and(|standby| standby.is_away) {
+            connection.wire.push_back(SocketMessage::ErrorResponse(Code::ServerNotReady));
+            connection.end(Code::ServerNotReady);
+            self.shut_down(at);
+        } else if connection.is_caught_up(history) && confirmed >= history.end_of_wal {
             connection.wire.push_back(SocketMessage::CopyDone);
             connection.end(Code::ServerNotReady);
             self.shut_down(at);

@@ -2,7 +2,10 @@
 
 use relay::{Code, testing::wire};
 
-use super::{SimulatedPostgres, rows, socket::SocketMessage};
+use super::{
+    SimulatedPostgres, rows,
+    socket::{SocketMessage, Warning},
+};
 use crate::{
     history::{CatalogState, CommittedEvent, OutboxName, PublicationState, RowKind},
     plan::VersionGroup,
@@ -25,10 +28,16 @@ impl SimulatedPostgres {
         }
         connection.was_heard = true;
         let next = connection.next;
-        if next >= self.history.transactions.len() {
+        let Some(transaction) = self.history.transactions.get(next) else {
             let keepalive = if random.one_in(2) { wire::reply_request } else { wire::keepalive };
-            let end = self.history.end_of_wal;
+            let end = self.history.sendable_end();
             connection.wire.push_back(SocketMessage::Frame(keepalive(end)));
+            return;
+        };
+        if transaction.end_lsn > self.history.sendable_end() {
+            if self.history.standby.is_some_and(|standby| standby.is_away) && random.one_in(4) {
+                connection.wire.push_back(SocketMessage::Warning(Warning::StandbyAway));
+            }
             return;
         }
         let mut sent_relation = connection.sent_relation;
@@ -92,7 +101,7 @@ impl SimulatedPostgres {
             if *version != VersionGroup::V18 {
                 return Err(Code::PublicationMissing);
             }
-            sent.push(SocketMessage::Notice);
+            sent.push(SocketMessage::Warning(Warning::PublicationSkipped));
         }
         let published = |event: &&CommittedEvent| event.is_published();
         if !events.is_empty() && !events.iter().any(|event| published(&event)) {
@@ -114,7 +123,7 @@ impl SimulatedPostgres {
             });
             match random.below(24) {
                 // A keepalive that reports the end of WAL, within a transaction.
-                0 => sent.push(SocketMessage::Frame(wire::keepalive(history.end_of_wal))),
+                0 => sent.push(SocketMessage::Frame(wire::keepalive(history.sendable_end()))),
                 2 => sent.push(SocketMessage::Frame(rows::relation(shape, name))),
                 _ => {}
             }

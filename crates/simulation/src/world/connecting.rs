@@ -98,7 +98,9 @@ impl World {
     }
 
     fn start_streaming(&mut self, router: usize, backlog: BacklogFrom) {
-        let reads = (backlog == BacklogFrom::Sql).then_some(self.plan.backlog);
+        let until = self.server.sql_until().filter(|_| backlog == BacklogFrom::Sql);
+        let reads = until.map(|until| (self.plan.backlog, until));
+        let by_sql = reads.is_some();
         let id = self.server.connect(router, reads, self.at);
         let session = self.begin_session();
         self.set_witness_partition_counts(router, session);
@@ -111,7 +113,7 @@ impl World {
             producer.session = session;
         }
         self.input(router, Input::ReplicationStarted(i32::try_from(id).ok()));
-        if backlog == BacklogFrom::Sql {
+        if by_sql {
             self.input(router, Input::FramesFrom(BacklogFrom::Sql));
         }
     }

@@ -8,10 +8,10 @@ use relay::{Code, Moment, Now, PgTimestamp};
 use crate::{
     checker::InvariantChecker,
     coverage::{self, Coverage},
-    history::CommitHistory,
+    history::{CommitHistory, NamedStandby},
     invariant::{Invariant, Violation},
     kafka::SimulatedKafka,
-    plan::{BacklogReading, Plan, Trace},
+    plan::{BacklogReading, Plan, StandbySetting, Trace},
     postgres::{ServerPhase, SimulatedConnection, SimulatedPostgres},
     random::Random,
     router::{SimulatedRouter, settings},
@@ -129,6 +129,10 @@ impl World {
             causes: causes(&plan),
             plan,
         };
+        if world.plan.standby == StandbySetting::Named {
+            let end = world.server.history.end_of_wal;
+            world.server.history.standby = Some(NamedStandby::at(end));
+        }
         world.begin_dead_letters();
         world
     }

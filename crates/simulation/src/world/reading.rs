@@ -1,6 +1,6 @@
 //! Hands the frames of a connection to the core, and reports the connection's end.
 
-use relay::{BacklogFrom, Code, Failure, FrameOutcome, Input, ServerNotice, witness::Witness};
+use relay::{BacklogFrom, Code, Failure, FrameOutcome, Input, witness::Witness};
 
 use super::World;
 use crate::{
@@ -58,12 +58,8 @@ impl World {
                         return;
                     }
                 }
-                SocketMessage::Notice => {
-                    let notice = ServerNotice {
-                        code: "55000".to_owned(),
-                        message: "skipped loading publication".to_owned(),
-                    };
-                    self.input(router, Input::Notice(&notice));
+                SocketMessage::Warning(warning) => {
+                    self.input(router, Input::Notice(&warning.notice()));
                 }
                 SocketMessage::ErrorResponse(code) => {
                     if code == Code::Backlog {

@@ -39,6 +39,8 @@ pub(super) enum Repair {
     StartProcess(usize),
     /// The server can be reached.
     Network,
+    /// The standby that the server names streams again.
+    Standby,
     /// The state topic is there, and has a leader.
     State,
 }

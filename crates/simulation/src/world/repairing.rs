@@ -95,6 +95,11 @@ impl World {
             }
             Repair::StartProcess(router) => self.routers[router].is_down = false,
             Repair::Network => self.is_cut_off = false,
+            Repair::Standby => {
+                if let Some(standby) = &mut self.server.history.standby {
+                    standby.is_away = false;
+                }
+            }
             Repair::State => {
                 self.kafka.state.is_leaderless = false;
                 self.kafka.state.is_deleted = false;

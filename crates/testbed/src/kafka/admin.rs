@@ -1,6 +1,5 @@
 //! Creates, extends, configures, deletes and measures topics with the ordinary client.
 
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
@@ -15,10 +14,9 @@ use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaErrorCode;
 use tokio::task::spawn_blocking;
-use tokio::time::Instant;
 
 use super::KafkaCluster;
-use crate::reader::POLL;
+use crate::reader::watermarks;
 use crate::wait::until_ok;
 
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -268,30 +266,8 @@ pub async fn end_offsets(bootstrap: &str, topic: &str) -> anyhow::Result<Vec<i64
     with_consumer(bootstrap, move |consumer| {
         led_partitions(consumer, &topic)?
             .into_iter()
-            .map(|partition| end_offset(consumer, &topic, partition))
+            .map(|partition| Ok(watermarks(consumer, &topic, partition)?.1))
             .collect()
     })
     .await
-}
-
-/// The end offset of a partition. For a while after a broker has started, it may not know yet that
-/// it leads the partition.
-fn end_offset(consumer: &BaseConsumer, topic: &str, partition: i32) -> anyhow::Result<i64> {
-    let started = Instant::now();
-    loop {
-        match consumer.fetch_watermarks(topic, partition, REQUEST) {
-            Ok((_, end)) => return Ok(end),
-            Err(error) => {
-                let may_pass = matches!(
-                    error.rdkafka_error_code(),
-                    Some(
-                        RDKafkaErrorCode::NotLeaderForPartition
-                            | RDKafkaErrorCode::LeaderNotAvailable
-                    )
-                );
-                ensure!(may_pass && started.elapsed() < DEADLINE, error);
-                thread::sleep(POLL);
-            }
-        }
-    }
 }

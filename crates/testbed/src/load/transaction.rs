@@ -1,15 +1,14 @@
 //! The statements of one transaction, and what a failure of one of them means for its events.
 
 use std::collections::BTreeMap;
-use std::io::Cursor;
-use std::pin::pin;
+use std::time::Duration;
 
 use anyhow::Context;
-use futures_util::SinkExt;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::schema::Schema;
+use crate::postgres::copy_in;
 
 /// An event that is not written yet: everything but its number.
 #[derive(Debug, Clone)]
@@ -130,7 +129,7 @@ pub(super) async fn copy(
     schema: &Schema,
     rows: &[NumberedRow],
 ) -> anyhow::Result<()> {
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for row in rows {
         let id = row.draft.id.to_string();
         let fields = [
@@ -140,18 +139,16 @@ pub(super) async fn copy(
             row.draft.event_type,
             &row.draft.payload,
         ];
-        text.push_str(&fields.map(copy_escaped).join("\t"));
+        let mut text = fields.map(copy_escaped).join("\t");
         if schema.columns().headers.is_some() {
             text.push('\t');
             text.push_str(&row.draft.headers.as_deref().map_or("\\N".to_owned(), copy_escaped));
         }
         text.push('\n');
+        lines.push(text);
     }
     let sql = format!("COPY {} ({}) FROM STDIN", schema.table, schema.column_list());
-    let mut sink = pin!(client.copy_in(&sql).await?);
-    sink.send(Cursor::new(text.into_bytes())).await?;
-    sink.finish().await?;
-    Ok(())
+    copy_in(client, &sql, &lines, Duration::ZERO).await
 }
 
 /// Escapes the characters that have a meaning in COPY's text format.

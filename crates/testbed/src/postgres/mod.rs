@@ -27,7 +27,7 @@ pub use crate::cache::Identity;
 pub use data::{SETTINGS_FILE, copy_cluster};
 pub use options::PostgresOptions;
 pub use pooler::{LENIENT, PgBouncer};
-pub use session::DatabaseSession;
+pub use session::{DatabaseSession, copy_in};
 pub use slot::{SlotRow, create_slot};
 
 use crate::ports::free_port;

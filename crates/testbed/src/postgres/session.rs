@@ -1,9 +1,14 @@
 //! A SQL session and the task that carries its bytes.
 
+use std::io::Cursor;
 use std::ops::{Deref, DerefMut};
+use std::pin::pin;
+use std::time::Duration;
 
 use anyhow::Context;
+use futures_util::SinkExt;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use tokio_postgres::{Client, NoTls};
 
 /// A `tokio_postgres::Client` whose connection ends when this is dropped.
@@ -31,6 +36,29 @@ impl DatabaseSession {
         });
         Ok(Self { client, _connection: tasks })
     }
+}
+
+/// `COPY … FROM STDIN` of lines in the text format, with a pause after each.
+///
+/// # Errors
+///
+/// Fails when the server refuses.
+pub async fn copy_in(
+    client: &Client,
+    sql: &str,
+    lines: &[String],
+    pause: Duration,
+) -> anyhow::Result<()> {
+    let mut sink = pin!(client.copy_in(sql).await?);
+    for line in lines {
+        sink.send(Cursor::new(line.clone().into_bytes())).await?;
+        if !pause.is_zero() {
+            sink.flush().await?;
+            sleep(pause).await;
+        }
+    }
+    sink.finish().await?;
+    Ok(())
 }
 
 impl Deref for DatabaseSession {

@@ -21,8 +21,8 @@ pub use rustix::process::Signal;
 use rustix::process::{Pid, kill_process};
 
 pub use self::proc::{
-    cpu_time, family_cpu_time, has_ended, peak_resident_bytes, resident_bytes, thread_cpu_time,
-    written_bytes,
+    cpu_time, family_cpu_time, has_ended, peak_data_bytes, peak_resident_bytes, resident_bytes,
+    thread_cpu_time, written_bytes,
 };
 use self::proc::{descendants_of, has_stopped};
 use crate::wait::eventually;

@@ -25,6 +25,20 @@ pub fn peak_resident_bytes(pid: u32) -> anyhow::Result<u64> {
     memory(pid, |status| status.vmhwm)
 }
 
+/// [`peak_resident_bytes`] without the pages of program and libraries that are resident now. Those
+/// of a debug build are more than its data, and how many of them are resident depends on the file
+/// system.
+///
+/// # Errors
+///
+/// Fails when the process is gone.
+pub fn peak_data_bytes(pid: u32) -> anyhow::Result<u64> {
+    memory(pid, |status| {
+        let mapped = status.rssfile.unwrap_or(0) + status.rssshmem.unwrap_or(0);
+        Some(status.vmhwm?.saturating_sub(mapped))
+    })
+}
+
 fn memory(pid: u32, kib: impl Fn(&Status) -> Option<u64>) -> anyhow::Result<u64> {
     let kib = kib(&process(pid)?.status()?);
     Ok(kib.with_context(|| format!("process {pid} has ended"))? * 1024)

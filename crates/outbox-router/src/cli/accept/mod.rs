@@ -9,20 +9,23 @@ mod rows;
 mod show;
 
 pub(super) use rows::outbox_tables;
-pub(super) use show::{changed, keeps_none};
+pub(super) use show::keeps_none;
 
 use std::time::Duration;
 
 use relay::{
-    Failure,
-    source::Gap,
+    Failure, Name, TableName,
+    source::{
+        Gap, Oid, give_up,
+        publication::{Watched, statements, withdrawn},
+    },
     witness::{OpenFinding, Witness},
 };
 use tokio::time::{Instant, sleep};
 
 use super::{
     AcceptArgs, Audience, Confirmation, Exit, TaskError, Terminal,
-    connect::Access,
+    connect::{Access, with_connection},
     person,
     witness::{self, PipelineRecords, Records},
 };
@@ -60,6 +63,12 @@ pub(super) async fn accept(
     let facts = read_when_idle(config, &records, &source).await?;
     let open = facts.witness.open_findings();
     if open.is_empty() {
+        if witness::is_held(&facts.reading) {
+            let check = with_connection(access, "accept", async |client| {
+                witness::check_holder(client, config, &facts.reading).await
+            });
+            Box::pin(check).await?;
+        }
         show::nothing(&facts.witness, terminal.out)?;
         return Ok(Exit::Done);
     }
@@ -67,24 +76,24 @@ pub(super) async fn accept(
         show::unknown(&args.gaps, &open, terminal.err)?;
         return Ok(Exit::Usage);
     };
-    show::pipeline(config, records.database(), terminal.out)?;
-    for open in &chosen {
-        show::open(open, terminal.out)?;
-        if let OpenFinding::Gap(gap) = open {
-            let counted = Box::pin(rows::count(config, access, &facts.reading.catalog, gap)).await;
-            show::rows(&counted, terminal.out)?;
-        }
+    let withdrawn = facts.withdrawn(config);
+    let is_withdrawn = |table: &&TableName| withdrawn.iter().any(|(gone, _)| gone == *table);
+    if let Some(table) = args.given_up.iter().find(|table| !is_withdrawn(table)) {
+        show::not_withdrawn(table, &withdrawn, terminal.err)?;
+        return Ok(Exit::Usage);
     }
-    show::alterations(
-        &witness::alterations(config, &facts.recorded, &facts.reading),
-        terminal.out,
-    )?;
+    show::pipeline(config, records.database(), terminal.out)?;
+    let counted_in = rows::tables(config, &facts.reading.catalog, &withdrawn);
+    show_open(&chosen, &counted_in, access, terminal).await?;
+    let alterations = witness::alterations(config, &facts.recorded, &facts.reading);
+    show::alterations(&alterations, terminal.out)?;
     let next = decide(args, config, access, facts, &chosen)?;
     show::consequence(&next, &chosen, terminal.out)?;
+    show::given_up(&args.given_up, terminal.out)?;
     let next = match (args.confirmation, terminal.audience) {
         (Confirmation::Yes, _) => next,
         (Confirmation::Ask, Audience::Machine) => {
-            show::nobody_to_ask(&chosen, terminal.err)?;
+            show::nobody_to_ask(&chosen, &args.given_up, terminal.err)?;
             return Ok(Exit::Usage);
         }
         (Confirmation::Ask, Audience::Person) => {
@@ -104,6 +113,23 @@ pub(super) async fn accept(
     records.write("accept", &next).await?;
     show::done(&next, &chosen, terminal.out)?;
     Ok(Exit::Done)
+}
+
+/// Shows open items, with the rows that each gap may have lost.
+async fn show_open(
+    chosen: &[OpenFinding],
+    counted_in: &[(Oid, TableName)],
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), TaskError> {
+    for open in chosen {
+        show::open(open, terminal.out)?;
+        if let OpenFinding::Gap(gap) = open {
+            let counted = Box::pin(rows::count(counted_in, access, gap)).await;
+            show::rows(&counted, terminal.out)?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads source and witness, and waits up to [`STOP_TIMEOUT`] until no router streams: a streaming
@@ -175,7 +201,24 @@ fn decide(
     if !has_gap {
         return Ok(facts.recorded.accept_notes(chosen, &by, &facts.reading.slot_reading.at));
     }
+    let withdrawn = facts.withdrawn(config);
+    if let Some((_, left)) = withdrawn.iter().find(|(table, _)| !args.given_up.contains(table)) {
+        return Err(unpublished(config, (left, &withdrawn), &facts.witness));
+    }
     facts.closed(config, chosen, &by)
+}
+
+/// The failure of the tables that left the publication, in the words of the gap of one.
+fn unpublished(
+    config: &Config,
+    (left, withdrawn): (&Failure, &[(TableName, Failure)]),
+    witness: &Witness,
+) -> Failure {
+    let tables: Vec<&TableName> = withdrawn.iter().map(|(table, _)| table).collect();
+    let add = statements::add(config.postgres.publication.as_str(), &tables);
+    let open = witness.open_findings();
+    let failure = witness::still_open(left, &open).unwrap_or_else(|| left.clone());
+    failure.naming(Name::AddTables, add).naming(Name::GiveUp, give_up(tables))
 }
 
 impl Facts {
@@ -186,6 +229,14 @@ impl Facts {
         let known = self.recorded.with_found(shown, &now);
         self.witness = known.with_found(&self.witness.gaps, &now);
         self
+    }
+
+    /// Tables that were outboxes by the publication, and are not in it now. A baseline as of now
+    /// does not know them.
+    fn withdrawn(&self, config: &Config) -> Vec<(TableName, Failure)> {
+        let publication = config.postgres.publication.as_str();
+        let watched = Watched { publication, outboxes: &config.outboxes() };
+        withdrawn(watched, &self.recorded.catalog, &self.reading.catalog)
     }
 
     /// The process that streams from the slot.

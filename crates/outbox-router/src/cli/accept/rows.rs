@@ -2,10 +2,10 @@
 //! column with the time at which a row was created. The count is an estimate: a row may be created
 //! long before it is committed.
 
-use std::time::Duration;
+use std::{slice, time::Duration};
 
 use relay::{
-    TableName,
+    Failure, TableName,
     source::{Catalog, Gap, Oid},
 };
 use tokio_postgres::Client;
@@ -17,7 +17,7 @@ use crate::{
     },
     config::Config,
     created_at::CREATED_AT,
-    postgres::{quote_identifier, quote_table},
+    postgres::{Runs, Touched, hidden_rows, quote_identifier, quote_table, refuse_foreign_code},
 };
 
 /// The count of one table.
@@ -41,19 +41,17 @@ pub(super) struct Rows {
 /// person waits.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Counts in every outbox table.
+/// Counts in every one of these tables.
 pub(super) async fn count(
-    config: &Config,
+    tables: &[(Oid, TableName)],
     access: Access<'_>,
-    catalog: &Catalog,
     gap: &Gap,
 ) -> Vec<Counted> {
-    let tables = tables(config, catalog);
     let work = with_connection(access, "accept", async |client| {
         let limit = format!("set statement_timeout = {}", COUNT_TIMEOUT.as_millis());
         client.batch_execute(&limit).await?;
         let mut counted = Vec::new();
-        for (oid, table) in &tables {
+        for (oid, table) in tables {
             let rows = match in_table(client, *oid, table, gap).await {
                 Ok(rows) => rows,
                 Err(TaskError::Failure(failure)) => Err(failure.message_with_causes()),
@@ -70,24 +68,34 @@ pub(super) async fn count(
                 TaskError::Failure(failure) => failure.message_with_causes(),
                 TaskError::Output(error) => error.to_string(),
             };
-            let not = |(_, table)| Counted { table, rows: Err(why.clone()) };
-            tables.into_iter().map(not).collect()
+            let not = |(_, table): &(Oid, TableName)| Counted {
+                table: table.clone(),
+                rows: Err(why.clone()),
+            };
+            tables.iter().map(not).collect()
         }
     }
 }
 
 /// The names of the outbox tables.
 pub(in crate::cli) fn outbox_tables(config: &Config, catalog: &Catalog) -> Vec<TableName> {
-    tables(config, catalog).into_iter().map(|(_, name)| name).collect()
+    tables(config, catalog, &[]).into_iter().map(|(_, name)| name).collect()
 }
 
-fn tables(config: &Config, catalog: &Catalog) -> Vec<(Oid, TableName)> {
+/// The outbox tables, and those that were and have left the publication.
+pub(super) fn tables(
+    config: &Config,
+    catalog: &Catalog,
+    withdrawn: &[(TableName, Failure)],
+) -> Vec<(Oid, TableName)> {
     let published = catalog.publication.iter().flat_map(|publication| &publication.tables);
     let mut named: Vec<(Oid, TableName)> =
         published.map(|table| (table.oid, table.name.clone())).collect();
     named.extend(catalog.relations.iter().map(|table| (table.oid, table.name.clone())));
     let name_of = |oid: Oid| Some((oid, named.iter().find(|(known, _)| *known == oid)?.1.clone()));
-    catalog.outbox_tables(&config.outboxes()).into_iter().filter_map(name_of).collect()
+    let left = withdrawn.iter().filter_map(|(table, _)| Some(catalog.named(table)?.oid));
+    let oids = catalog.outbox_tables(&config.outboxes()).into_iter().chain(left);
+    oids.filter_map(name_of).collect()
 }
 
 const COLUMN: &str = "\
@@ -126,6 +134,10 @@ async fn in_table(
     if !found.try_get::<_, bool>(2)? {
         return Ok(Err("this role may not read it; see --admin-url".to_owned()));
     }
+    if let Some(hidden) = hidden_rows(client, oid.as_u32()).await? {
+        return Ok(Err(format!("{}; {}", hidden.why, hidden.grant)));
+    }
+    refuse_foreign_code(client, Touched::Tables(slice::from_ref(table)), Runs::Reads).await?;
     let quoted = quote_identifier(&column);
     let count = format!(
         "select count(*) filter (where {quoted} <= $2::text::timestamptz), count(*) \

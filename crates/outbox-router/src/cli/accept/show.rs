@@ -3,8 +3,8 @@
 use std::io;
 
 use relay::{
-    Case, Code, Failure, TopicName,
-    source::Gap,
+    Case, Code, Failure, TableName, TopicName,
+    source::{Gap, give_up},
     witness::{OpenFinding, Witness},
 };
 
@@ -113,6 +113,18 @@ pub(super) fn consequence(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) 
     )
 }
 
+/// Tables that are no outboxes any more.
+pub(super) fn given_up(tables: &[TableName], out: Out<'_>) -> io::Result<()> {
+    for table in tables {
+        writeln!(
+            out,
+            "{table} is no outbox any more: no row of it is sent that was written since it left the\n\
+             publication, and none that is written until it is published again."
+        )?;
+    }
+    Ok(())
+}
+
 /// Alterations that are no gap. They are not reported again, because the acceptance begins a new
 /// witness.
 pub(super) fn alterations(alterations: &[Failure], out: Out<'_>) -> io::Result<()> {
@@ -163,15 +175,35 @@ pub(super) fn unknown(named: &[GapName], open: &[OpenFinding], out: Out<'_>) -> 
     writeln!(out, "  hint: name one of these by --gap, or accept all of them without --gap")
 }
 
+/// A table that `--give-up` names has not left the publication; lists those that have.
+pub(super) fn not_withdrawn(
+    table: &TableName,
+    withdrawn: &[(TableName, Failure)],
+    out: Out<'_>,
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "error: --give-up: {table} is no outbox that left the publication, and is missing there now"
+    )?;
+    for (left, _) in withdrawn {
+        writeln!(out, "  left: {left}")?;
+    }
+    writeln!(out, "  hint: outbox-router accept without that flag shows what is open")
+}
+
 /// There is nobody to ask, and `--yes` was not given.
-pub(super) fn nobody_to_ask(chosen: &[OpenFinding], out: Out<'_>) -> io::Result<()> {
+pub(super) fn nobody_to_ask(
+    chosen: &[OpenFinding],
+    given_up: &[TableName],
+    out: Out<'_>,
+) -> io::Result<()> {
     let gaps: String = chosen.iter().map(|open| format!(" --gap {}", open.name())).collect();
     writeln!(out, "error: nothing was accepted: there is nobody to ask")?;
-    writeln!(out, "  hint: outbox-router accept{gaps} --yes")
+    writeln!(out, "  hint: outbox-router accept{gaps}{} --yes", give_up(given_up))
 }
 
 /// What is open has changed while the person answered.
-pub(in crate::cli) fn changed() -> Failure {
+pub(super) fn changed() -> Failure {
     Failure::of(Case::OpenChanged, "nothing was closed: what is open has changed meanwhile")
 }
 

@@ -29,6 +29,11 @@ pub struct CleanupArgs {
     #[arg(long = "slow", num_args = 0, default_value = "indexed")]
     #[arg(default_missing_value = "whole")]
     pub pace: Pace,
+    /// Remove also rows from before the table was an outbox of this pipeline: nothing shows that
+    /// they were ever sent
+    #[arg(long = "older", num_args = 0, default_value = "kept")]
+    #[arg(default_missing_value = "given-up")]
+    pub older: Older,
     /// How long to wait until the slot has confirmed what was committed when the command began
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub wait: Duration,
@@ -42,6 +47,15 @@ pub struct CleanupArgs {
     /// What was set after the command.
     #[command(flatten)]
     pub overrides: Overrides,
+}
+
+/// Rows from before the table was an outbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Older {
+    /// They stay.
+    Kept,
+    /// The person who types the command gives them up.
+    GivenUp,
 }
 
 /// How the rows of a table are found.

@@ -9,11 +9,12 @@
 //! {"mode": "delete", "dry_run": false, "horizon": {"xmin": 812, "lsn": "0/16B3748"},
 //!  "tables": [{"table": "public.outbox", "removed": 1200,
 //!    "partitions_made": 0, "archive": null, "kept":
-//!    {"young": 250, "undelivered": 40, "held": 10, "removable": 0}, "error": null}],
+//!    {"young": 250, "undelivered": 40, "held": 10, "older": 0, "removable": 0}, "error": null}],
 //!  "abandoned_removed": 3, "abandoned_error": null}
 //! ```
 //! where `removable` are rows that could be removed: with `--dry-run` all of them, else what other
-//! sessions have locked. With mode = "drop_partitions" the rows of a partition count as one, by
+//! sessions have locked, and `older` those from before the table was an outbox of the pipeline.
+//! With mode = "drop_partitions" the rows of a partition count as one, by
 //! what keeps it. `kept` is null where the table could not be read, and `error` says why. Polled
 //! tables have a form of their own ([`polled`]).
 
@@ -23,10 +24,14 @@ mod polled;
 mod print;
 mod proof;
 
+use args::Older;
 pub use args::{CleanupArgs, Pace};
-use relay::{Failure, TableName, retention::FullXid};
+use relay::{Failure, TableName, delivered::DeliveredRows};
 
-use self::print::{Cleaned, Report};
+use self::{
+    print::{Cleaned, Report},
+    proof::Proof,
+};
 use super::{
     Exit, Form, TaskError, Terminal,
     connect::{Access, with_connection},
@@ -36,10 +41,12 @@ use super::{
 use crate::{
     config::{Config, SourceKind},
     polling::{retention::Sweeper, sql::Scan},
+    postgres::{Runs, Touched, refuse_foreign_code},
     prepare,
     retention::{
         RetentionSettings, abandoned,
         counts::Counts,
+        events::event_parts,
         partitions,
         session::{Backend, Session},
         step::Rest,
@@ -75,6 +82,9 @@ pub(super) async fn cleanup(
         return Box::pin(polled::cleanup(args, config, sweeper, terminal)).await;
     }
     let work = async |client: &tokio_postgres::Client| {
+        let names: Vec<TableName> =
+            settings.tables.iter().map(|table| table.name.clone()).collect();
+        refuse_foreign_code(client, Touched::Tables(&names), Runs::Changes).await?;
         let backend = Backend::prepare(client, &settings).await?;
         let session = Session { client, backend: &backend };
         let cleanup = Cleanup { args, config, settings: &settings, session };
@@ -96,20 +106,18 @@ impl Cleanup<'_> {
         access: Access<'_>,
         terminal: &mut Terminal<'_>,
     ) -> Result<Exit, TaskError> {
-        let targets = self.targets().await;
-        let wait = self.args.wait;
-        let proof = proof::prove(self.session, self.config, access, wait, terminal).await?;
-        let covered = proof.horizon.xmin;
+        let (proof, proved) = self.prove(access, terminal).await?;
         let asks =
             self.args.effect == Effect::Dry || self.args.confirmation != super::Confirmation::Yes;
         let mut tables = Vec::new();
-        for (name, target) in &targets {
+        for (name, target) in &proved {
             let counted = match target {
-                Ok(target) if asks => self.count(target, covered).await.map(Some),
+                Ok((target, delivered)) if asks => self.count(target, delivered).await.map(Some),
                 Ok(_) => Ok(None),
                 Err(failure) => Err(failure.clone()),
             };
-            tables.push(Cleaned::before(name, target.as_ref().ok(), counted));
+            let target = target.as_ref().ok().map(|(target, _)| target);
+            tables.push(Cleaned::before(name, target, counted));
         }
         let mut report = Report { settings: self.settings, proof, tables, abandoned: None };
         if asks && self.args.form == Form::Text {
@@ -124,15 +132,41 @@ impl Cleanup<'_> {
             return Ok(refused);
         }
         self.session.lock(self.settings).await?;
-        for ((_, target), cleaned) in targets.iter().zip(&mut report.tables) {
-            if let Ok(target) = target {
-                self.clean(target, covered, cleaned).await;
+        // A person may take long to answer, and what was delivered may be gone by then.
+        let proved = if asks {
+            let (proof, proved) = self.prove(access, terminal).await?;
+            report.proof = proof;
+            proved
+        } else {
+            proved
+        };
+        for ((_, target), cleaned) in proved.iter().zip(&mut report.tables) {
+            match target {
+                Ok((target, delivered)) => self.clean(target, delivered, cleaned).await,
+                Err(failure) => cleaned.failure = Some(failure.clone()),
             }
         }
-        let confirmed = report.proof.confirmed;
-        report.abandoned = Some(abandoned::remove(self.session, self.settings, confirmed).await);
+        let removed = abandoned::remove(self.session, self.settings, &report.proof.confirmed).await;
+        report.abandoned = Some(removed);
         self.session.unlock(self.settings).await?;
         self.end(&report, terminal)
+    }
+
+    /// What is delivered now, and of each table which of its rows may go.
+    async fn prove(
+        &self,
+        access: Access<'_>,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<(Proof, Vec<(TableName, Result<(Target, DeliveredRows), Failure>)>), TaskError>
+    {
+        let targets = self.targets().await;
+        let wait = self.args.wait;
+        let proof = proof::prove(self.session, self.config, access, wait, terminal).await?;
+        let mut proved = Vec::new();
+        for (name, target) in targets {
+            proved.push((name, self.with_proof(target, &proof).await));
+        }
+        Ok((proof, proved))
     }
 
     /// Each table, or why it cannot be cleaned up.
@@ -149,16 +183,32 @@ impl Cleanup<'_> {
         targets
     }
 
-    async fn count(&self, target: &Target, covered: FullXid) -> Result<Counts, Failure> {
-        Counts::of(self.session, target, self.settings, covered).await
+    /// The table, and which of its rows may go.
+    async fn with_proof(
+        &self,
+        target: Result<Target, Failure>,
+        proof: &Proof,
+    ) -> Result<(Target, DeliveredRows), Failure> {
+        let target = target?;
+        target.check_left_out(self.session, self.settings).await?;
+        let events = event_parts(self.session, (&target.name, target.oid), &proof.since).await?;
+        let delivered = proof.covered.rows_of(events);
+        Ok(match self.args.older {
+            Older::Kept => (target, delivered),
+            Older::GivenUp => (target, delivered.with_older_given_up()),
+        })
+    }
+
+    async fn count(&self, target: &Target, rows: &DeliveredRows) -> Result<Counts, Failure> {
+        Counts::of(self.session, target, self.settings, rows).await
     }
 
     /// Removes what can be removed, and counts what is left.
-    async fn clean(&self, target: &Target, covered: FullXid, cleaned: &mut Cleaned) {
+    async fn clean(&self, target: &Target, delivered: &DeliveredRows, cleaned: &mut Cleaned) {
         let made = partitions::make_ahead(self.session, self.settings, target).await;
         cleaned.made = made.as_ref().copied().unwrap_or_default();
-        let swept = self.sweep(target, covered, &mut cleaned.removed).await;
-        let counted = self.count(target, covered).await;
+        let swept = self.sweep(target, delivered, &mut cleaned.removed).await;
+        let counted = self.count(target, delivered).await;
         cleaned.kept = counted.as_ref().ok().copied();
         cleaned.failure = made.err().or(swept.err()).or(counted.err());
     }
@@ -166,13 +216,13 @@ impl Cleanup<'_> {
     async fn sweep(
         &self,
         target: &Target,
-        covered: FullXid,
+        delivered: &DeliveredRows,
         removed: &mut u64,
     ) -> Result<(), Failure> {
         let (session, settings) = (self.session, self.settings);
         let mut sweep = match target.check_way() {
-            Ok(()) => Sweep::of(target, settings, covered),
-            Err(_) => Sweep::by_place(session, target, settings, covered).await?,
+            Ok(()) => Sweep::of(target, settings, delivered.clone()),
+            Err(_) => Sweep::by_place(session, target, settings, delivered.clone()).await?,
         };
         loop {
             let step = sweep.step(session).await?;

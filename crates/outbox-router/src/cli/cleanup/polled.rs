@@ -6,11 +6,12 @@
 //! Members are added, and never renamed or removed.
 //! ```json
 //! {"mode": "delete", "source": "polling", "dry_run": false,
-//!  "tables": [{"table": "public.outbox", "removed": 1200, "abandoned_removed": 3,
+//!  "tables": [{"table": "public.outbox", "removed": 1200, "abandoned_removed": 0,
 //!    "removable": null, "abandoned_removable": null, "error": null}]}
 //! ```
 //! where `removable` are the rows that could be removed, up to a million; null where they were not
-//! counted, since nobody was to be asked.
+//! counted, since nobody was to be asked. Abandoned rows are never removed, so `abandoned_removed`
+//! and `abandoned_removable` are 0.
 
 use relay::{Failure, TableName, polling::TableIndex};
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ use crate::{
         print_failure,
     },
     config::{Config, print_duration},
-    polling::retention::{Left, Sweeper},
+    polling::retention::Sweeper,
     shell::Endpoint,
 };
 
@@ -31,8 +32,8 @@ struct Cleaned {
     index: TableIndex,
     name: TableName,
     /// What could leave; `None` where it was not counted.
-    removable: Option<Left>,
-    removed: Left,
+    removable: Option<u64>,
+    removed: u64,
     failure: Option<Failure>,
 }
 
@@ -51,20 +52,18 @@ pub(super) async fn cleanup(
             Ok(counted) => (counted, None),
             Err(failure) => (None, Some(connect::denied(failure))),
         };
-        tables.push(Cleaned { index, name, removable, removed: Left::default(), failure });
+        tables.push(Cleaned { index, name, removable, removed: 0, failure });
     }
     let keeps = format!(
-        "published rows are kept {}, abandoned ones {}; pending ones always",
-        print_duration(config.retention.keep),
-        print_duration(config.retention.abandoned_keep)
+        "published rows are kept {}; all others until they are published, or a person drops them",
+        print_duration(config.retention.keep)
     );
     if asks && args.form == Form::Text {
         for Cleaned { name, removable, .. } in &tables {
             match removable {
-                Some(Left { published, abandoned }) => writeln!(
-                    terminal.out,
-                    "{name}: {published} published rows to delete, {abandoned} abandoned"
-                )?,
+                Some(rows) => {
+                    writeln!(terminal.out, "{name}: {rows} published rows to delete")?;
+                }
                 None => writeln!(terminal.out, "{name}: left out, see below")?,
             }
         }
@@ -76,7 +75,7 @@ pub(super) async fn cleanup(
             return Ok(refused);
         }
         for table in tables.iter_mut().filter(|table| table.failure.is_none()) {
-            let swept = sweeper.sweep(table.index, |left| table.removed.add(left)).await;
+            let swept = sweeper.sweep(table.index, |left| table.removed += left).await;
             table.failure = swept.err().map(connect::denied);
         }
     }
@@ -84,11 +83,8 @@ pub(super) async fn cleanup(
         (Form::Json, _) => writeln!(terminal.out, "{:#}", document(&tables, args.effect))?,
         (Form::Text, Effect::Dry) => writeln!(terminal.out, "nothing was removed")?,
         (Form::Text, Effect::Real) => {
-            for Cleaned { name, removed: Left { published, abandoned }, .. } in &tables {
-                writeln!(
-                    terminal.out,
-                    "{name}: {published} published rows deleted, {abandoned} abandoned"
-                )?;
+            for Cleaned { name, removed, .. } in &tables {
+                writeln!(terminal.out, "{name}: {removed} published rows deleted")?;
             }
         }
     }
@@ -104,10 +100,10 @@ fn document(tables: &[Cleaned], effect: Effect) -> Value {
     let tables = tables.iter().map(|table| {
         json!({
             "table": table.name.to_string(),
-            "removed": table.removed.published,
-            "abandoned_removed": table.removed.abandoned,
-            "removable": table.removable.map(|left| left.published),
-            "abandoned_removable": table.removable.map(|left| left.abandoned),
+            "removed": table.removed,
+            "abandoned_removed": 0,
+            "removable": table.removable,
+            "abandoned_removable": table.removable.map(|_| 0),
             "error": table.failure.as_ref().map(Failure::message_with_causes),
         })
     });

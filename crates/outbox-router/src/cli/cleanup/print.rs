@@ -50,12 +50,19 @@ impl Cleaned {
 
     fn kept(&self, settings: &RetentionSettings) -> String {
         let Some(counts) = self.kept else { return "what is kept is not known".to_owned() };
-        let Counts { young, held, undelivered, removable: _ } = counts;
+        let Counts { young, held, undelivered, older, removable: _ } = counts;
         let keep = print_duration(settings.section.keep);
-        format!(
+        let mut text = format!(
             "{} kept: {young} younger than {keep}, {undelivered} not delivered yet, {held} held",
-            young + held + undelivered
-        )
+            young + held + undelivered + older
+        );
+        if older > 0 {
+            text += &format!(
+                ", {older} from before the table was an outbox of this pipeline, so nothing shows \
+                 that they were sent: --older removes them"
+            );
+        }
+        text
     }
 }
 
@@ -124,11 +131,12 @@ impl Report<'_> {
     pub(super) fn json(&self, effect: Effect) -> Value {
         let tables = self.tables.iter().map(|table| {
             let kept = table.kept.map(|counts| {
-                let Counts { young, held, undelivered, removable } = counts;
+                let Counts { young, held, undelivered, older, removable } = counts;
                 json!({
                     "young": young,
                     "undelivered": undelivered,
                     "held": held,
+                    "older": older,
                     "removable": removable,
                 })
             });

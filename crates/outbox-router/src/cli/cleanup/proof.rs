@@ -1,11 +1,11 @@
 //! What shows that rows are delivered: slot and witness have passed a horizon of this connection,
-//! nothing is open, and the publication is as it must be.
+//! server and timeline are the witness's, nothing is open, and the publication is as it must be.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use relay::{
     Case, Failure, Lsn,
-    retention::Horizon,
+    delivered::{Acknowledged, Confirmed, Covered, EventsSince, Evidence, Horizon, Place},
     source::{
         SlotHealth,
         publication::{Watched, compare},
@@ -17,7 +17,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::backlog;
 use crate::{
-    cli::{TaskError, Terminal, connect::Access, router_status, witness},
+    cli::{
+        TaskError, Terminal,
+        connect::{Access, failure},
+        flushed::wait_flushed,
+        router_status, witness,
+    },
     config::{Config, print_duration},
     monitor::{
         catalog::{self, Sought},
@@ -32,35 +37,33 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// How many looks may find the slot behind before the server is asked to write its WAL out.
 const PATIENCE: u32 = 2;
 
+/// How long a slot that is idle waits for the WAL writer.
+const FLUSHED_WITHIN: Duration = Duration::from_secs(1);
+
 /// How long Kafka's answer about the witness may take.
 const KAFKA_LIMIT: Duration = Duration::from_secs(10);
 
 /// What is delivered.
 pub(super) struct Proof {
     pub(super) horizon: Horizon,
-    /// The slot stands here, and the witness does not stand before it.
-    pub(super) confirmed: Lsn,
+    /// Slot and witness have passed the horizon.
+    pub(super) confirmed: Confirmed,
+    /// The transactions before the horizon.
+    pub(super) covered: Covered,
+    /// From where on rows are events.
+    pub(super) since: Arc<BTreeMap<Place, EventsSince>>,
 }
 
 /// Where slot and witness stand.
 struct Standing {
     slot: SlotHealth,
-    witness: Option<Witness>,
+    witness: Witness,
 }
 
 impl Standing {
-    /// Everything before this position is delivered.
-    fn delivered(&self) -> Lsn {
-        let confirmed = self.slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
-        self.witness.as_ref().map_or(confirmed, |witness| witness.position.min(confirmed))
-    }
-
     fn text(&self) -> String {
         let slot = self.slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
-        match &self.witness {
-            Some(witness) => format!("the slot is at {slot}, the witness at {}", witness.position),
-            None => format!("the slot is at {slot}"),
-        }
+        format!("the slot is at {slot}, the witness at {}", self.witness.position)
     }
 }
 
@@ -72,15 +75,31 @@ pub(super) async fn prove(
     limit: Duration,
     terminal: &mut Terminal<'_>,
 ) -> Result<Proof, TaskError> {
+    let here = session.identity().await?;
     let horizon = horizon::take(session).await?;
     let until = Instant::now() + limit;
     let mut looks = 0;
-    let standing = loop {
+    loop {
         let standing = look(session, config, access).await?;
-        if standing.delivered() >= horizon.lsn
-            || is_idle(session, config, &standing, horizon).await?
+        let evidence = Evidence {
+            here: &here,
+            slot_name: config.postgres.slot.as_str(),
+            slot: &standing.slot,
+            acknowledged: Acknowledged::from(&standing.witness),
+            // What is found then is as it was at the horizon, or it is refused.
+            verified: horizon.lsn,
+            nothing_before: None,
+        };
+        let mut confirmed = Confirmed::by(evidence)?;
+        if confirmed.position() < horizon.lsn
+            && is_idle(session, config, &standing, horizon).await?
         {
-            break standing;
+            let nothing_before = Some(horizon.lsn);
+            confirmed = Confirmed::by(Evidence { nothing_before, ..evidence })?;
+        }
+        if let Some(covered) = horizon.covered(&confirmed) {
+            check_published(session, config, &standing.witness).await?;
+            return Ok(Proof { horizon, confirmed, covered, since: standing.witness.since });
         }
         if Instant::now() >= until {
             let what = format!(
@@ -100,9 +119,7 @@ pub(super) async fn prove(
             horizon::flush(session).await?;
         }
         sleep(PAUSE).await;
-    };
-    check_published(session, config, standing.witness.as_ref()).await?;
-    Ok(Proof { horizon, confirmed: standing.delivered() })
+    }
 }
 
 /// Reads slot and witness, and refuses where something is open.
@@ -117,14 +134,15 @@ async fn look(
     check_router(config).await?;
     let reading = slot::read(&mut { session.client }, session.backend.version, name).await?;
     let slot = slot_checks::suitable(name, &reading)?;
-    if let (Some(witness), false) = (&witness, slot.is_active()) {
-        slot_checks::check_not_advanced(name, witness.position, slot)?;
-    }
     Ok(Standing { slot: slot.clone(), witness })
 }
 
-async fn read_witness(config: &Config, access: Access<'_>) -> Result<Option<Witness>, Failure> {
-    let Some(records) = witness::Records::of(config, access)? else { return Ok(None) };
+async fn read_witness(config: &Config, access: Access<'_>) -> Result<Witness, Failure> {
+    let Some(records) = witness::Records::of(config, access)? else {
+        let what =
+            "there is no witness, since kafka.state_topic is \"\": nothing shows what was sent";
+        return Err(Failure::of(Case::RetentionOpen, what));
+    };
     let unknown = |why: String| {
         let what = format!("the witness cannot be read, so what is open is not known: {why}");
         Failure::of(Case::RetentionOpen, what)
@@ -137,7 +155,7 @@ async fn read_witness(config: &Config, access: Access<'_>) -> Result<Option<Witn
         return Err(unknown(format!("there is none in {}", records.topic())));
     };
     match found.open_findings().first() {
-        None => Ok(Some(found)),
+        None => Ok(found),
         Some(open) => {
             let what = format!("{} is open: {}", open.name(), witness::failure_of(open).message);
             Err(Failure::of(Case::RetentionOpen, what))
@@ -169,6 +187,11 @@ async fn is_idle(
     if standing.slot.is_active() {
         return Ok(false);
     }
+    let position = horizon.lsn.to_string();
+    let flushed = wait_flushed(session.client, &position, FLUSHED_WITHIN).await;
+    if !flushed.map_err(failure)? {
+        return Ok(false);
+    }
     let postgres = &config.postgres;
     let (slot, publication) = (postgres.slot.as_str(), postgres.publication.as_str());
     match backlog::before(session.client, slot, publication, horizon.lsn).await? {
@@ -186,11 +209,11 @@ async fn is_idle(
 async fn check_published(
     session: Session<'_>,
     config: &Config,
-    witness: Option<&Witness>,
+    witness: &Witness,
 ) -> Result<(), Failure> {
     let outboxes = config.outboxes();
     let publication = config.postgres.publication.as_str();
-    let before = witness.map(|witness| &witness.catalog);
+    let before = Some(&witness.catalog);
     let sought = Sought { publication, outboxes: &outboxes, remembered: before };
     let now = catalog::read(&mut { session.client }, session.backend.version, sought).await?;
     let watched = Watched { publication, outboxes: &outboxes };

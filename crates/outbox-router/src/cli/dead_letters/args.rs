@@ -21,7 +21,8 @@ pub enum DeadLetters {
     /// List what is held: a line for each key, and the counts. Exit code 1: a dead letter waits for
     /// a decision
     #[command(after_help = "Examples:\n  outbox-router dead-letters list\n  \
-        outbox-router dead-letters list --code R003 --since 2h --events --json")]
+        outbox-router dead-letters list --code R003 --since 2h --events --json\n  \
+        outbox-router dead-letters list --left-out")]
     List(ListArgs),
     /// Show everything of an event: what it is, why it is held, its columns with their values, and
     /// who decided what
@@ -35,7 +36,9 @@ pub enum DeadLetters {
     #[command(after_help = "Examples:\n  \
         outbox-router dead-letters requeue --code R003 --reason \"the regex is extended\" \
         --admin-url postgres://admin@db/shop\n  \
-        outbox-router dead-letters requeue --all --dry-run\n\n\
+        outbox-router dead-letters requeue --all --dry-run\n  \
+        outbox-router dead-letters requeue --left-out --all --admin-url postgres://admin@db/shop\n\n\
+        Rows that were left out it reads from the table, and sends them itself.\n\
         It shows what it will do and asks. Exit code 1: none was selected, or one was refused.")]
     Requeue(DecideArgs),
     /// Give dead letters up: they are not delivered, and what is held behind them is
@@ -44,7 +47,9 @@ pub enum DeadLetters {
         --admin-url postgres://admin@db/shop\n  \
         outbox-router dead-letters drop --key order-7 --reason \"sent by hand\" --yes \
         --admin-url postgres://admin@db/shop\n  \
-        outbox-router dead-letters drop --all --with-behind --dry-run\n\n\
+        outbox-router dead-letters drop --all --with-behind --dry-run\n  \
+        outbox-router dead-letters drop --left-out --id e-101 --reason \"a test row\" \
+        --admin-url postgres://admin@db/shop\n\n\
         It shows what it will do and asks. Exit code 1: none was selected.")]
     Drop(DropArgs),
     /// Make what was held in another database cluster, from which the table was copied, this
@@ -75,6 +80,16 @@ impl DeadLetters {
             Self::Requeue(args) => &args.admin,
             Self::Drop(args) => &args.decide.admin,
             Self::Adopt(args) => &args.admin,
+        }
+    }
+
+    /// Whether it is about dead letters.
+    pub(super) const fn which(&self) -> Which {
+        match self {
+            Self::List(args) => args.select.which,
+            Self::Requeue(args) => args.select.which,
+            Self::Drop(args) => args.decide.select.which,
+            Self::Show(_) | Self::Adopt(_) => Which::Held,
         }
     }
 
@@ -129,6 +144,11 @@ pub struct SelectArgs {
     /// Dead letters with this code; may be given several times
     #[arg(long = "code", value_name = "CODE", value_parser = code)]
     pub codes: Vec<Code>,
+    /// Instead of dead letters, rows that recover --skip-bad or setup --backfill --skip-bad left
+    /// out, which are in no topic; --since is then when they were left out
+    #[arg(id = "which", long = "left-out", num_args = 0, default_value = "held")]
+    #[arg(default_missing_value = "left-out", conflicts_with_all = ["keys", "hex_keys"])]
+    pub which: Which,
 }
 
 /// `dead-letters list`
@@ -139,7 +159,7 @@ pub struct ListArgs {
     pub select: SelectArgs,
     /// List every event instead of every key, in the order in which they were committed
     #[arg(long = "events", num_args = 0, default_value = "key")]
-    #[arg(default_missing_value = "event")]
+    #[arg(default_missing_value = "event", conflicts_with = "which")]
     pub lines: Lines,
     /// List rows that wait for another attempt, and not those that are abandoned; with
     /// postgres.source = "polling"
@@ -214,7 +234,7 @@ pub struct DropArgs {
     /// With each dead letter, drop everything that is held behind it now, other dead letters of its
     /// key included
     #[arg(long = "with-behind", num_args = 0, default_value = "letters")]
-    #[arg(default_missing_value = "behind")]
+    #[arg(default_missing_value = "behind", conflicts_with = "which")]
     pub extent: Extent,
 }
 
@@ -248,6 +268,16 @@ pub enum Extent {
     Letters,
     /// What is held behind them, too.
     Behind,
+}
+
+/// The rows that are listed, or decided about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Which {
+    /// Dead letters, and what is held behind them.
+    #[default]
+    Held,
+    /// Rows that were left out of what a command sent.
+    LeftOut,
 }
 
 /// Which rows of polled tables `list` lists.

@@ -10,6 +10,9 @@
 //! Rows of several tables may have the same id: `--table` says whose is meant, and without it
 //! nothing is decided about them.
 //!
+//! With `--left-out` it is about the rows that a command has left out of what it sent
+//! ([`left_out_rows`]), which are no events of a stream.
+//!
 //! # The JSON output
 //!
 //! Members are added, and never renamed or removed. A key is a string, or `{"hex": "…"}` where it
@@ -68,6 +71,7 @@ mod decide;
 mod decision;
 mod keys;
 mod left_out;
+mod left_out_rows;
 mod list;
 mod of_event;
 mod polled;
@@ -80,7 +84,7 @@ mod write;
 
 pub use args::{
     AdoptArgs, DeadLetters, DecideArgs, DropArgs, EventRef, Extent, HexKey, Lines, ListArgs,
-    NamedArgs, Place, Rows, Scope, SelectArgs, ShowArgs, Since,
+    NamedArgs, Place, Rows, Scope, SelectArgs, ShowArgs, Since, Which,
 };
 
 pub(super) use of_event::{DecidedBy, HeldEvent, HeldState, of_event};
@@ -101,6 +105,9 @@ pub(super) async fn dead_letters(
     if let Some(Err(message)) = command.table().map(|name| one_table(Some(name), config)) {
         writeln!(terminal.err, "error: {message}")?;
         return Ok(Exit::Usage);
+    }
+    if command.which() == Which::LeftOut {
+        return Box::pin(left_out_rows::dead_letters(command, config, access, terminal)).await;
     }
     if config.postgres.source == SourceKind::Polling {
         return polled::dead_letters(command, config, access, terminal).await;

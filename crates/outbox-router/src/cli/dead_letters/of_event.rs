@@ -20,6 +20,7 @@ pub(in crate::cli) struct HeldEvent {
     pub(in crate::cli) commit_lsn: String,
     pub(in crate::cli) committed_at: String,
     pub(in crate::cli) table: String,
+    pub(in crate::cli) key: Option<Vec<u8>>,
     pub(in crate::cli) held_at: String,
     pub(in crate::cli) closed_at: Option<String>,
     /// Why it is a dead letter; `None` for an event that is held behind one.
@@ -122,6 +123,7 @@ impl HeldEvent {
             commit_lsn: event.place.commit_lsn.to_string(),
             committed_at: event.committed_at,
             table: event.table,
+            key: event.key,
             held_at,
             closed_at,
             code: event.code,

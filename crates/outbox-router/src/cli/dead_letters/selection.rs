@@ -119,7 +119,8 @@ mod tests {
             ids: vec!["7".parse().unwrap(), "0/1:2".parse().unwrap()],
             table: Some(table),
         };
-        let args = SelectArgs { named, since: None, codes: vec![Code::RowTooLarge] };
+        let codes = vec![Code::RowTooLarge];
+        let args = SelectArgs { named, codes, ..SelectArgs::default() };
         let expected = Selection {
             keys: Some(vec![b"a".to_vec(), vec![0xff]]),
             ids: Some(vec!["7".to_owned(), "0/1:2".to_owned()]),

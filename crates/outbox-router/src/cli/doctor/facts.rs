@@ -312,10 +312,21 @@ pub(super) struct TableFacts {
     /// Columns in which a NULL stops the router, and which may be NULL; as SQL identifiers.
     pub(super) nullable: Vec<String>,
     pub(super) id: Option<ColumnIndex>,
+    /// Whether an index has each id once, within a partition at least.
+    pub(super) ids: Ids,
+    /// Subscriptions that write into it, as SQL identifiers.
+    pub(super) subscriptions: Vec<String>,
     pub(super) time: Option<ColumnIndex>,
     pub(super) removal: Removal,
     /// The template of its topic, where its columns fit.
     pub(super) template: Option<String>,
+}
+
+/// Whether an id may be that of several rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ids {
+    Unique,
+    MayRepeat,
 }
 
 /// Who owns a table.

@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     codes::Advice,
-    polling::sql::{IndexTrouble, RowCount, TableSurvey, UpkeepFacts},
+    polling::{
+        sql::{IndexTrouble, RowCount, TableSurvey, UpkeepFacts},
+        survey::stranded,
+    },
 };
 
 /// A pending row that is older than this waits for something.
@@ -40,6 +43,7 @@ pub(super) const CHECKS: &[Check] = &[
             error(Code::ColumnMissing.as_str()),
             error(Code::ColumnType.as_str()),
             error(Code::PresetUnclear.as_str()),
+            error(Code::ForeignCode.as_str()),
         ],
         judge: |facts| {
             let tables = facts.polled()?.tables.iter();
@@ -121,6 +125,16 @@ pub(super) const CHECKS: &[Check] = &[
         name: "no row is abandoned",
         reports: &[warning(Advice::RowsAbandoned.as_str())],
         judge: |facts| surveyed(facts, abandoned),
+    },
+    Check {
+        name: "the status of every row is known",
+        reports: &[error(Code::StatusUnknown.as_str())],
+        judge: |facts| {
+            let unknown = |table: &PolledTableFacts, rows: &TableSurvey| {
+                stranded(&table.name, rows).as_ref().map(Finding::of)
+            };
+            surveyed(facts, unknown)
+        },
     },
     Check {
         name: "no row is pending for long",

@@ -10,7 +10,7 @@ use relay::{
 
 use super::{
     facts::{
-        ColumnIndex, ConfigurationFacts, KafkaFacts, Layout, Owner, PolledTableFacts, Removal,
+        ColumnIndex, ConfigurationFacts, Ids, KafkaFacts, Layout, Owner, PolledTableFacts, Removal,
         ServerFacts, SlotFacts, TableFacts, TopicReading,
     },
     finding::Finding,
@@ -71,6 +71,8 @@ pub(super) fn table() -> TableFacts {
         rules: Vec::new(),
         nullable: Vec::new(),
         id: indexed("\"id\""),
+        ids: Ids::Unique,
+        subscriptions: Vec::new(),
         time: indexed("\"created_at\""),
         removal: Removal::Elsewhere,
         template: Some("outbox.event.${aggregate_type}".to_owned()),
@@ -100,6 +102,7 @@ pub(super) fn polled_table() -> PolledTableFacts {
             oldest_seconds: None,
             failed: RowCount::Exactly(0),
             abandoned: RowCount::Exactly(0),
+            stranded: RowCount::Exactly(0),
             processing: RowCount::Exactly(0),
         }),
         columns: None,

@@ -4,7 +4,7 @@ use relay::{Code, Failure, Name, Names};
 
 use super::{
     check::{Check, error, note, warning},
-    facts::{ColumnIndex, Layout, Removal, TableFacts},
+    facts::{ColumnIndex, Ids, Layout, Removal, TableFacts},
     finding::{Finding, Severity},
 };
 use crate::{codes::Advice, wording};
@@ -57,6 +57,16 @@ pub(super) const CHECKS: &[Check] = &[
         judge: |facts| Ok(facts.tables()?.iter().flat_map(id_index).collect()),
     },
     Check {
+        name: "ids are unique",
+        reports: &[note(Advice::IdNotUnique.as_str())],
+        judge: |facts| Ok(facts.tables()?.iter().flat_map(unique).collect()),
+    },
+    Check {
+        name: "no subscription writes into the table",
+        reports: &[warning(Advice::RowsOfSubscription.as_str())],
+        judge: |facts| Ok(facts.tables()?.iter().flat_map(subscriptions).collect()),
+    },
+    Check {
         name: "the column of the time is indexed",
         reports: &[note(Advice::TimeWithoutIndex.as_str())],
         judge: |facts| Ok(facts.tables()?.iter().flat_map(time_index).collect()),
@@ -70,6 +80,7 @@ pub(super) const CHECKS: &[Check] = &[
         name: "[retention] can do its work",
         reports: &[
             warning(Code::Retention.as_str()),
+            error(Code::ForeignCode.as_str()),
             error(Code::ServerUnreachable.as_str()),
             error(Code::AuthenticationFailed.as_str()),
             error(Code::ServerFull.as_str()),
@@ -126,31 +137,61 @@ fn updated(table: &TableFacts) -> Option<Finding> {
         .then(|| Finding::advice(Severity::Note, Advice::RowsUpdated, what(), &names(table, None)))
 }
 
-/// On a partitioned table such a statement locks it until all partitions are indexed.
-fn create_index(table: &TableFacts, column: &str) -> String {
-    let concurrently = if table.layout == Layout::Plain { "concurrently " } else { "" };
-    format!("create index {concurrently}on {} ({column})", table.quoted)
+/// On a partitioned table such a statement locks it until all partitions are indexed, and only with
+/// the columns of its key it can be unique.
+fn create_index(table: &TableFacts, column: &str, unique: &str) -> String {
+    match table.layout {
+        Layout::Plain => {
+            format!("create {unique}index concurrently on {} ({column})", table.quoted)
+        }
+        Layout::Partitioned(_) => format!("create index on {} ({column})", table.quoted),
+    }
+}
+
+/// One without an index is another check's matter.
+fn unique(table: &TableFacts) -> Option<Finding> {
+    let ColumnIndex { column, .. } = table.id.as_ref().filter(|id| id.is_indexed)?;
+    let what = format!("table {} has no unique index of {column}", table.name);
+    let statement = match table.layout {
+        Layout::Plain => create_index(table, column, "unique "),
+        Layout::Partitioned(_) => {
+            format!("create unique index on {} ({column}, PARTITION_KEY)", table.quoted)
+        }
+    };
+    let names = names(table, Some(statement));
+    (table.ids == Ids::MayRepeat)
+        .then(|| Finding::advice(Severity::Note, Advice::IdNotUnique, what, &names))
+}
+
+fn subscriptions(table: &TableFacts) -> Vec<Finding> {
+    let finding = |name: &String| {
+        let what = format!("subscription {name} writes into table {}", table.name);
+        let statement = format!("alter subscription {name} refresh publication");
+        let names = names(table, Some(statement));
+        Finding::advice(Severity::Warning, Advice::RowsOfSubscription, what, &names)
+    };
+    table.subscriptions.iter().map(finding).collect()
 }
 
 fn without_index(
     table: &TableFacts,
     column: Option<&ColumnIndex>,
-    (severity, advice): (Severity, Advice),
+    (severity, advice, unique): (Severity, Advice, &str),
 ) -> Option<Finding> {
     let ColumnIndex { column, .. } = column.filter(|column| !column.is_indexed)?;
     let what = format!("table {} has no index that begins with {column}", table.name);
-    let names = names(table, Some(create_index(table, column)));
+    let names = names(table, Some(create_index(table, column, unique)));
     Some(Finding::advice(severity, advice, what, &names))
 }
 
 fn id_index(table: &TableFacts) -> Option<Finding> {
-    without_index(table, table.id.as_ref(), (Severity::Warning, Advice::IdWithoutIndex))
+    without_index(table, table.id.as_ref(), (Severity::Warning, Advice::IdWithoutIndex, "unique "))
 }
 
 /// Retention itself reports it where it is on.
 fn time_index(table: &TableFacts) -> Option<Finding> {
     let time = table.time.as_ref().filter(|_| table.removal == Removal::Elsewhere);
-    without_index(table, time, (Severity::Note, Advice::TimeWithoutIndex))
+    without_index(table, time, (Severity::Note, Advice::TimeWithoutIndex, ""))
 }
 
 /// A table of this size is no table of a first try.
@@ -189,10 +230,12 @@ mod tests {
     fn a_table_as_setup_makes_it_gives_no_cause() {
         let table = table();
         assert!(nullable(&table).is_empty() && rules(&table).is_empty());
+        assert!(subscriptions(&table).is_empty());
         let single = [
             partitions(&table),
             updated(&table),
             id_index(&table),
+            unique(&table),
             time_index(&table),
             growth(&table),
         ];
@@ -220,7 +263,13 @@ mod tests {
         let found = updated(&TableFacts { updated: 3, ..table() });
         assert_advice(found, "D028", "on_update = \"error\"");
         let found = id_index(&TableFacts { id: column(false), ..table() });
-        assert_advice(found, "D022", &format!("create index concurrently on {at} (\"c\")"));
+        let index = format!("create unique index concurrently on {at} (\"c\")");
+        assert_advice(found, "D022", &index);
+        let repeated = TableFacts { id: column(true), ids: Ids::MayRepeat, ..table() };
+        assert_advice(unique(&repeated), "D120", &index);
+        assert!(unique(&TableFacts { id: column(false), ..repeated }).is_none(), "D022 has it");
+        let found = subscriptions(&TableFacts { subscriptions: vec!["s".to_owned()], ..table() });
+        assert_advice(found, "D121", "alter subscription s refresh publication");
         let time = TableFacts { time: column(false), ..table() };
         assert_advice(time_index(&time), "D023", "(\"c\")");
         let retained = TableFacts { removal: Removal::ByRouter, ..time };

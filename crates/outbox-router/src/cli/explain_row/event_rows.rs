@@ -13,7 +13,7 @@ use super::{
     sought::Sought,
 };
 use crate::{
-    cli::{TaskError, connect, topic_lookups::Topic},
+    cli::{TaskError, connect, row_security, topic_lookups::Topic},
     config::{Config, SourceKind},
     polling::sql::RowNames,
     postgres::{TextQuery, quote_identifier, quote_table},
@@ -67,6 +67,8 @@ pub(in crate::cli) struct Placed {
     /// What its id header holds; `None` where it has none.
     pub(in crate::cli) id: Option<Vec<u8>>,
     pub(in crate::cli) key: Vec<u8>,
+    /// Its value; `None` is Kafka's null.
+    pub(in crate::cli) value: Option<Vec<u8>>,
     /// The record's timestamp, where a column says it.
     pub(in crate::cli) time_ms: Option<i64>,
     /// Whether the record's timestamp is the time of the commit.
@@ -76,6 +78,9 @@ pub(in crate::cli) struct Placed {
 /// How long the search for rows may take: a person waits, and without an index a large table is
 /// read as a whole.
 const READ_WITHIN: Duration = Duration::from_secs(30);
+
+/// How many rows of a key are looked at: each is one more row to route.
+pub(in crate::cli) const LATEST_MAX: u32 = 1_000;
 
 /// How large a table may be that is read as a whole without a word: it takes less than a second.
 const LARGE_BYTES: i64 = 64 << 20;
@@ -202,7 +207,8 @@ impl EventRows {
         }))
     }
 
-    /// The latest of these rows, at most `limit`.
+    /// The latest of these rows: `limit`, and those that are as old as the last of them, as rows of
+    /// one transaction are; at most [`LATEST_MAX`].
     ///
     /// # Errors
     /// The table may not be read, or not within half a minute.
@@ -220,10 +226,11 @@ impl EventRows {
             None => ("null", "age(xmin)".to_owned()),
         };
         let statement = format!(
-            "select {}, xmin::text, {written}, \
+            "select * from (select {}, xmin::text, {written}, \
                case current_setting('track_commit_timestamp') when 'on' then \
                  floor(extract(epoch from pg_xact_commit_timestamp(xmin)) * 1000)::int8 end \
-             from {} where {} order by {} limit {limit}",
+             from {} where {} order by {} fetch first {limit} rows with ties) latest \
+             limit {LATEST_MAX}",
             self.described.select_list(),
             quote_table(&self.described.table),
             sought.condition,
@@ -305,8 +312,8 @@ impl EventRows {
         };
         let is_commit_time = produced.time == TimeSource::Commit;
         let id = header.and_then(|header| header.value.clone());
-        let key = produced.key.clone();
-        Placed { topic, partition, count, id, key, time_ms, is_commit_time }
+        let (key, value) = (produced.key.clone(), produced.value.clone());
+        Placed { topic, partition, count, id, key, value, time_ms, is_commit_time }
     }
 }
 
@@ -327,8 +334,8 @@ impl EventRow {
     }
 }
 
-/// That this role may read the table, before it is read: the failure names the statement that lets
-/// it.
+/// That this role may read the table, before it is read, and runs no code of a role that it is more
+/// than: the failure names the statement that lets it.
 pub(in crate::cli) async fn check_privilege(
     client: &Client,
     described: &TableRow,
@@ -340,7 +347,7 @@ pub(in crate::cli) async fn check_privilege(
     let (may_read, may_use, role): (bool, bool, String) =
         (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     if may_read && may_use {
-        return Ok(());
+        return row_security::check(client, described).await;
     }
     let (table, quoted) = (&described.table, quote_identifier(&role));
     let mut grants = Vec::new();

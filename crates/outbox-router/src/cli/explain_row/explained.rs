@@ -68,7 +68,7 @@ pub(super) struct Produced {
     pub(super) partition: Partition,
     pub(super) key: Vec<u8>,
     pub(super) key_source: String,
-    pub(super) value_bytes: Option<usize>,
+    pub(super) value: Option<Vec<u8>>,
     pub(super) value_source: String,
     pub(super) time: TimeSource,
     pub(super) headers: Vec<ShownHeader>,
@@ -233,7 +233,7 @@ impl Produced {
             partition,
             key: record.key,
             key_source: of_role(mapping, Role::AggregateId),
-            value_bytes: record.value.map(|value| value.len()),
+            value: record.value,
             value_source: value_source(mapping),
             time: time(record.timestamp_ms, mapping),
             headers: headers

@@ -28,6 +28,7 @@ use super::{
     form::Form,
     one_table::one_table,
     print_failure::print_failure,
+    row_security,
     topic_lookups::{Topic, TopicLookups},
 };
 use crate::{
@@ -155,6 +156,7 @@ async fn from_table(
     let outboxes: Outboxes = config.outboxes();
     let row_bytes = prepare::size(config.limits.row_bytes);
     let mut row = TableRow::describe(client, table).await?;
+    row_security::check(client, &row).await?;
     let run = dry_run_of(&row, &outboxes, row_bytes)?;
     let mut time = None;
     // Where the columns do not fit, every row is refused for that, whatever its values.

@@ -72,7 +72,7 @@ fn produced_text(explained: &Explained, produced: &Produced, out: Out<'_>) -> io
     let key = shown_bytes::text(&produced.key, SHOWN_MAX);
     let length = bytes(produced.key.len());
     writeln!(out, "key        {key} ({length}), from {}", produced.key_source)?;
-    match produced.value_bytes {
+    match produced.value.as_ref().map(Vec::len) {
         Some(length) => {
             writeln!(out, "value      {}, from {}", bytes(length), produced.value_source)?;
         }
@@ -186,7 +186,7 @@ fn produced_json(explained: &Explained, produced: &Produced) -> Value {
             "bytes": produced.key.len(),
             "source": produced.key_source,
         },
-        "value": { "bytes": produced.value_bytes, "source": produced.value_source },
+        "value": { "bytes": produced.value.as_ref().map(Vec::len), "source": produced.value_source },
         "timestamp": { "milliseconds": timestamp, "source": time_source },
         "headers": headers,
     })

@@ -34,7 +34,7 @@ impl Sought {
         let known = described.columns.iter().find(|known| known.name == column);
         let sql_type = known.map_or(SqlType::TEXT, |known| known.sql_type);
         let sql_type = sql_type.cast_name(client).await?;
-        let query = format!("select ({}::{sql_type})::text", quote_literal(value));
+        let query = format!("select format('%s', {}::{sql_type})", quote_literal(value));
         let value: String = match client.query_one(&query, &[]).await {
             Ok(row) => row.try_get(0)?,
             Err(error) if error.code().is_some_and(is_data_exception) => {

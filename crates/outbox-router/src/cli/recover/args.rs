@@ -3,6 +3,7 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use clap::{Args, ValueEnum};
+use relay::{Failure, Name, TableName, source::give_up};
 
 use crate::{
     cli::{
@@ -11,19 +12,19 @@ use crate::{
         flags::{AdminArgs, Overrides},
         replay::{BadRow, rate},
     },
-    config::parse_duration,
+    config::{parse_duration, table_name},
 };
 
 /// `recover`
 #[derive(Debug, Args)]
 pub struct RecoverArgs {
-    /// Compare rows that were made at this time or later, instead of from the beginning of the
-    /// oldest open gap on: a time as PostgreSQL reads it (in UTC, if it names no zone), or a
-    /// duration before now, such as 2h
+    /// Compare rows that were made at this time or later, too, beside those whose transactions may
+    /// have committed in a gap; where these are not known, those rows alone: a time as PostgreSQL
+    /// reads it (in UTC, if it names no zone), or a duration before now, such as 2h
     #[arg(long, value_name = "TIME")]
     pub since: Option<Since>,
-    /// Compare rows that were made so long before that, too: a transaction may be open for so long
-    /// before it commits. A transaction that is open longer now extends it
+    /// Compare rows that were made so long before --since, too: a transaction may be open for so
+    /// long before it commits. A transaction that is open longer now extends it
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     pub margin: Duration,
     /// Send all rows since then, whether or not they are in the topics
@@ -34,11 +35,17 @@ pub struct RecoverArgs {
     #[arg(long = "slow", num_args = 0, default_value = "refuse")]
     #[arg(default_missing_value = "read")]
     pub whole_table: WholeTable,
-    /// Ids that are no uuid are those of one row alone, ever: no other table or producer that
-    /// writes to the same topics has them, and no sequence began anew
-    #[arg(long = "ids-unique", num_args = 0, default_value = "uuid")]
+    /// An id is that of one row alone, ever, also where it is no uuid, no unique index is on it
+    /// alone, or several tables write to one topic: no other row, table or producer that writes to
+    /// the same topics has it, and no sequence began again
+    #[arg(long = "ids-unique", num_args = 0, default_value = "indexed")]
     #[arg(default_missing_value = "unique")]
     pub ids: IdTrust,
+    /// Close the gaps although the rows of this table are not compared: nothing of it is missing,
+    /// or what is missing is given up. It was an outbox or a partition when a gap began, or may
+    /// have been one. May be given several times
+    #[arg(long = "give-up", value_name = "SCHEMA.TABLE", value_parser = table_name)]
+    pub given_up: Vec<TableName>,
     /// Drop the slot although it still has events to send: they are found in the tables, except
     /// those whose rows were deleted meanwhile
     #[arg(long = "drop-slot", num_args = 0, default_value = "lost")]
@@ -51,7 +58,8 @@ pub struct RecoverArgs {
     /// Send at most so many records a second
     #[arg(long, value_name = "N", value_parser = rate)]
     pub rate: Option<NonZeroU32>,
-    /// Leave out rows that cannot become a record, and name them, instead of stopping at the first
+    /// Leave out rows that cannot become a record, instead of stopping at the first:
+    /// outbox_router.left_out names them, and retention keeps them in the table
     #[arg(long = "skip-bad", num_args = 0, default_value = "stop")]
     #[arg(default_missing_value = "skip")]
     pub bad: BadRow,
@@ -69,6 +77,43 @@ pub struct RecoverArgs {
     pub overrides: Overrides,
 }
 
+impl RecoverArgs {
+    /// What was typed, for a command that a hint shows: each flag after a blank. Who decided and
+    /// why is left out, and where to connect.
+    pub(super) fn typed(&self) -> String {
+        let mut typed = String::new();
+        let mut add = |is_typed: bool, flag: &str| {
+            if is_typed {
+                typed.push(' ');
+                typed.push_str(flag);
+            }
+        };
+        let since = self.since.as_ref().map(|since| match since {
+            Since::Ago(ago) => format!("--since {}s", ago.as_secs()),
+            Since::Time(time) => format!("--since '{}'", time.replace('\'', "'\\''")),
+        });
+        add(since.is_some(), since.as_deref().unwrap_or_default());
+        let margin = format!("--margin {}s", self.margin.as_secs());
+        add(self.margin != Duration::from_secs(3_600), &margin);
+        add(self.selected == RecoveredRows::All, "--all");
+        add(self.whole_table == WholeTable::Read, "--slow");
+        add(self.ids == IdTrust::Unique, "--ids-unique");
+        add(self.dropped == DroppedSlot::Any, "--drop-slot");
+        add(self.publication == PublicationPart::Mend, "--mend-publication");
+        let rate = self.rate.map(|rate| format!("--rate {rate}"));
+        add(rate.is_some(), rate.as_deref().unwrap_or_default());
+        add(self.bad == BadRow::Skip, "--skip-bad");
+        let wait = format!("--wait {}s", self.wait.as_secs());
+        add(self.wait != Duration::from_secs(60), &wait);
+        typed + &give_up(&self.given_up)
+    }
+
+    /// A failure whose hint shows the command as it was typed.
+    pub(super) fn with_typed(&self, failure: Failure) -> Failure {
+        failure.naming(Name::TypedFlags, self.typed())
+    }
+}
+
 /// Which rows are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RecoveredRows {
@@ -81,8 +126,8 @@ pub enum RecoveredRows {
 /// Which ids tell a row from all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum IdTrust {
-    /// Those of the type `uuid`.
-    Uuid,
+    /// Those of the type `uuid` with a unique index.
+    Indexed,
     /// All.
     Unique,
 }

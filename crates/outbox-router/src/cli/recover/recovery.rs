@@ -4,7 +4,8 @@ use std::io;
 
 use relay::{
     Code, TableName,
-    source::Gap,
+    delivered::required::Required,
+    source::{Catalog, Gap},
     witness::{OpenFinding, Witness},
 };
 use tokio::time::Instant;
@@ -15,7 +16,7 @@ use crate::{
     cli::{connect::Access, witness::Records},
     codes::{REPLAY_ALL, hint_of_open},
     config::Config,
-    shell::Source,
+    shell::{Source, SourceReading},
 };
 
 /// The name of the command in the audit, and of its connections.
@@ -36,7 +37,17 @@ pub(super) struct Recovery<'a> {
     pub(super) books: &'a Client,
     pub(super) gaps: &'a [Gap],
     pub(super) witness: &'a Witness,
+    /// The server, slot and catalog, as they were read when the command began.
+    pub(super) reading: &'a SourceReading,
     pub(super) tables: &'a [TableName],
+}
+
+impl Recovery<'_> {
+    /// What has to be compared.
+    pub(super) fn required(&self, now: &Catalog) -> Required {
+        let server = (&self.reading.server.history, now);
+        Required::of(self.witness, server, self.tables, &self.args.given_up)
+    }
 }
 
 /// What else is open.

@@ -2,18 +2,30 @@
 
 use std::{io, time::Duration};
 
-use relay::{Failure, TableName, source::Gap, witness::Witness};
+use relay::{
+    Failure, Name, OnError, TableName,
+    delivered::compared::{Compared, Figures, MadeSince, Rows, Settled},
+    delivered::detached::GonePartition,
+    source::Gap,
+    witness::Witness,
+};
 use serde_json::{Value, json};
 
 use super::{
     args::{RecoverArgs, RecoveredRows},
+    recovery::Recovery,
     since::{Sight, Start},
     slot::Former,
     topics::{Read, Topics},
+    uncompared::Dropped,
 };
 use crate::{
-    cli::{Form, decision_args::Effect, print_failure::print_failure, republication::Sent},
-    codes::hint,
+    cli::{
+        Form,
+        decision_args::Effect,
+        print_failure::{failure_json, print_failure},
+        republication::Sent,
+    },
     republish::sender::Ended,
     wording::{count, roughly},
 };
@@ -33,10 +45,14 @@ pub(super) struct Plan<'p> {
 /// What was found, and done.
 pub(super) struct Found {
     gaps: Vec<String>,
-    since: String,
+    /// The time since when rows are compared that say that they were made since then.
+    since: Option<String>,
+    /// The first transaction that may have committed in a gap.
+    first: Option<u64>,
     /// When the gaps begin, without the margin.
-    begin: String,
+    begin: Option<String>,
     selected: RecoveredRows,
+    given_up: Vec<String>,
     effect: Effect,
     /// Why a real run would change nothing.
     refusals: Vec<Value>,
@@ -51,28 +67,23 @@ pub(super) struct Found {
 
 /// What was found of a table.
 pub(super) struct OfTable {
-    pub(super) table: TableName,
-    /// Rows that were made since then.
-    pub(super) rows: u64,
-    /// Of those, rows that are in no topic; all, if nothing is compared.
-    pub(super) missing: u64,
-    /// Of those, rows that were held or skipped.
-    pub(super) decided: u64,
-    /// Ids of records that have no such row; `None` where nothing is compared.
-    pub(super) without_row: Option<u64>,
+    pub(super) compared: Compared,
+    /// `None` where nothing is compared.
+    pub(super) of_records: Option<OfRecords>,
+    /// Rows with the id of an event that is held, or was dropped or skipped, and that are sent.
+    pub(super) decided_sent: u64,
     /// When the oldest row was made.
     pub(super) oldest: Option<String>,
-    pub(super) scope: Scope,
     pub(super) sent: Option<SentOf>,
 }
 
-/// Which rows of a table are compared.
+/// What was found of the records of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
-    /// Those that were made since then.
-    Since,
-    /// All.
-    Whole,
+pub(super) struct OfRecords {
+    /// Rows whose id is in other topics alone.
+    pub(super) elsewhere: u64,
+    /// Ids of records that have no such row.
+    pub(super) without_row: u64,
 }
 
 /// What became of the missing rows of a table.
@@ -95,10 +106,22 @@ pub(super) fn nothing(witness: &Witness, args: &RecoverArgs, out: Out<'_>) -> io
             witness.position
         ),
         Form::Json => {
-            let found = Found::new(Vec::new(), &Start::default(), args);
+            let found = Found::new(Vec::new(), None, args);
             writeln!(out, "{:#}", found.document())
         }
     }
+}
+
+/// Names tables of which nothing is left.
+pub(super) fn dropped(dropped: &Dropped, err: Out<'_>) -> io::Result<()> {
+    let outboxes = dropped.outboxes.iter().map(|table| format!("the outbox {table}"));
+    let partitions = dropped
+        .partitions
+        .iter()
+        .map(|GonePartition { oid, root }| format!("a partition of {root} (OID {})", oid.as_u32()));
+    outboxes.chain(partitions).try_for_each(|what| {
+        writeln!(err, "note: {what} was dropped since the gap began; its rows cannot be compared")
+    })
 }
 
 /// Prints why nothing is changed.
@@ -114,7 +137,10 @@ impl Plan<'_> {
         }
         let tables: Vec<String> = self.tables.iter().map(ToString::to_string).collect();
         writeln!(out, "tables    {}", tables.join(", "))?;
-        writeln!(out, "since     {} ({})", self.from.rows, self.from.why)?;
+        for table in &args.given_up {
+            writeln!(out, "given up  {table}: its rows are not compared")?;
+        }
+        writeln!(out, "since     {}", self.from.why)?;
         match self.topics {
             None => writeln!(out, "topics    are not read: all rows since then are sent")?,
             Some(topics) => {
@@ -155,13 +181,16 @@ pub(super) fn show_consequence(slot: &str, former: &Former, out: Out<'_>) -> io:
 }
 
 impl Found {
-    pub(super) fn new(gaps: Vec<String>, from: &Start, args: &RecoverArgs) -> Self {
+    pub(super) fn new(gaps: Vec<String>, from: Option<&Start>, args: &RecoverArgs) -> Self {
+        let made = from.and_then(|from| from.made.as_ref());
         Self {
             gaps,
-            since: from.rows.clone(),
-            begin: from.begin.clone(),
+            since: made.map(|MadeSince(since)| since.clone()),
+            first: from.and_then(|from| Some(from.first?.xid().as_u64())),
+            begin: from.and_then(|from| Some(from.begin.as_ref()?.at.clone())),
             refusals: Vec::new(),
             selected: args.selected,
+            given_up: args.given_up.iter().map(ToString::to_string).collect(),
             effect: args.decision.how.effect,
             topics: 0,
             read: Read::default(),
@@ -179,7 +208,7 @@ impl Found {
 
     /// As it stands in `outbox_router.republication`.
     pub(super) fn outcome(&self, how: &str) -> String {
-        let missing: u64 = self.tables.iter().map(|table| table.missing).sum();
+        let missing: u64 = self.tables.iter().map(|table| table.compared.figures().missing).sum();
         let sent: u64 = self.tables.iter().map(OfTable::records).sum();
         let left_out = self.tables.iter().filter_map(|table| table.sent.as_ref());
         let left_out: Vec<&str> =
@@ -193,12 +222,15 @@ impl Found {
 
     fn text(&self, out: Out<'_>) -> io::Result<()> {
         if self.selected == RecoveredRows::Missing {
-            let Read { records, without_id, .. } = self.read;
+            let Read { records, without_id, replayed, .. } = self.read;
             let (verb, records) = (were(records), counted(records, "record"));
             let topics = counted(self.topics.try_into().unwrap_or(u64::MAX), "topic");
             writeln!(out, "topics: {records} of {topics} {verb} read")?;
             if without_id > 0 {
                 writeln!(out, "  without an id, so compared with nothing: {without_id}")?;
+            }
+            if replayed > 0 {
+                writeln!(out, "  sent by replay, so compared with nothing: {replayed}")?;
             }
         }
         for table in &self.tables {
@@ -227,10 +259,12 @@ impl Found {
             "dry_run": self.effect == Effect::Dry,
             "gaps": self.gaps,
             "since": self.since,
+            "first_transaction": self.first,
             "compared": self.selected == RecoveredRows::Missing,
             "topics": self.topics,
             "records": self.read.records,
             "records_without_id": self.read.without_id,
+            "given_up": self.given_up,
             "tables": tables,
             "slot_at": self.slot_at,
             "closed": self.is_closed,
@@ -241,9 +275,19 @@ impl Found {
 }
 
 impl OfTable {
+    /// The comparison, and what became of the rows that were missing.
+    pub(super) fn settled(&self) -> (&Compared, Settled) {
+        let settled = self.sent.as_ref().map(|sent| Settled {
+            sent: sent.records,
+            filtered: sent.filtered,
+            left_out: sent.left_out,
+        });
+        (&self.compared, settled.unwrap_or_default())
+    }
+
     /// How many rows are to be sent.
     pub(super) fn to_send(&self) -> u64 {
-        self.missing.saturating_sub(self.decided)
+        self.compared.to_send()
     }
 
     /// How many records were sent.
@@ -271,12 +315,9 @@ impl OfTable {
     }
 
     fn text(&self, found: &Found, out: Out<'_>) -> io::Result<()> {
-        let Self { table, missing, decided, .. } = self;
-        let of = counted(self.rows, "row");
-        let of = match self.scope {
-            Scope::Since => format!("{of} since {}", found.since),
-            Scope::Whole => format!("all {of}"),
-        };
+        let table = self.compared.table();
+        let (Figures { missing, decided, .. }, of) =
+            (&self.compared.figures(), self.rows_of_scope());
         match (found.selected, &self.sent) {
             (RecoveredRows::Missing, None) => {
                 writeln!(out, "{table}: missing {missing} of {of}")?;
@@ -286,6 +327,19 @@ impl OfTable {
             }
             (RecoveredRows::All, _) => writeln!(out, "{table}: {of}")?,
         }
+        if *missing == 0 {
+            writeln!(out, "  why none: {}", self.why_none())?;
+        }
+        if let (Some(_), Rows::All) = (found.first, self.compared.scope().rows()) {
+            writeln!(
+                out,
+                "  note: without a column of a time, all rows count: a server that was restored \
+                 from a backup gives transaction ids again"
+            )?;
+        }
+        if let Some(OfRecords { elsewhere: elsewhere @ 1.., .. }) = self.of_records {
+            writeln!(out, "  in other topics than their own, so missing: {elsewhere}")?;
+        }
         if *decided > 0 {
             write!(out, "  held or skipped, and left out: {decided}")?;
             if let (RecoveredRows::Missing, None) = (found.selected, &self.sent) {
@@ -293,11 +347,20 @@ impl OfTable {
             }
             writeln!(out)?;
         }
-        if let Some(without_row @ 1..) = self.without_row {
+        if self.decided_sent > 0 {
+            writeln!(
+                out,
+                "  held or skipped by their ids, and to send all the same: {}; no unique index says \
+                 that no other row had the id (--ids-unique does, and leaves them out)",
+                self.decided_sent
+            )?;
+        }
+        if let Some(OfRecords { without_row: without_row @ 1.., .. }) = self.of_records {
             writeln!(out, "  ids of records that have no such row any more: {without_row}")?;
         }
         // Rows of before the gap may be missing, too, but their commits were acknowledged.
-        if let Some(oldest) = self.oldest.as_ref().filter(|oldest| **oldest > found.begin) {
+        let is_after = |oldest: &&String| found.begin.as_ref().is_some_and(|begin| *oldest > begin);
+        if let Some(oldest) = self.oldest.as_ref().filter(is_after) {
             writeln!(
                 out,
                 "  note: the oldest row of {table} was made at {oldest}, after the gap began: rows \
@@ -310,19 +373,65 @@ impl OfTable {
             writeln!(out, "  filtered by `where`: {filtered}")?;
         }
         if *left_out > 0 {
-            writeln!(out, "  left out, since they cannot become a record: {left_out}")?;
+            writeln!(
+                out,
+                "  left out, since they cannot become a record: {left_out}; [retention] keeps them \
+                 until a person deletes their lines in outbox_router.left_out (docs/recover.md)"
+            )?;
         }
         Ok(())
     }
 
+    /// How many rows are compared, and which.
+    fn rows_of_scope(&self) -> String {
+        let rows = counted(self.compared.figures().rows, "row");
+        match self.compared.scope().rows() {
+            Rows::Named { since } => format!("{rows} since {since}"),
+            Rows::Transactions { first, or_since } => {
+                let since = or_since.as_ref().map(|since| format!(", or made since {since}"));
+                let (xid, since) = (first.xid().as_u64(), since.unwrap_or_default());
+                format!("{rows} of transaction {xid} or later{since}")
+            }
+            Rows::All => format!("all {rows}"),
+        }
+    }
+
+    /// Why no row is missing.
+    fn why_none(&self) -> String {
+        let Figures { rows, outside, .. } = self.compared.figures();
+        let have = match rows {
+            0 => "the table has no such row; what was deleted from it is not found".to_owned(),
+            _ => "the topic of each has its record".to_owned(),
+        };
+        match self.compared.scope().rows() {
+            Rows::Transactions { first, .. } => {
+                let (xid, ended_by) = (first.xid().as_u64(), first.ended_by());
+                format!(
+                    "{have}; every transaction before {xid} had ended by {ended_by}, before the gap"
+                )
+            }
+            Rows::All => have,
+            Rows::Named { .. } => format!(
+                "{have}; {} {} by their times alone, which their writers set, to be older",
+                counted(outside, "other row"),
+                if outside == 1 { "is known" } else { "are known" }
+            ),
+        }
+    }
+
     fn document(&self) -> Value {
+        let figures = self.compared.figures();
         let sent = self.sent.as_ref();
         json!({
-            "table": self.table.to_string(),
-            "rows": self.rows,
-            "missing": self.missing,
-            "decided": self.decided,
-            "without_row": self.without_row,
+            "table": self.compared.table().to_string(),
+            "rows": figures.rows,
+            "outside": figures.outside,
+            "missing": figures.missing,
+            "why_none": (figures.missing == 0).then(|| self.why_none()),
+            "decided": figures.decided,
+            "decided_sent": self.decided_sent,
+            "elsewhere": self.of_records.map(|of| of.elsewhere),
+            "without_row": self.of_records.map(|of| of.without_row),
             "oldest": self.oldest,
             "outcome": sent.map(|sent| sent.outcome),
             "failure": sent.and_then(|sent| sent.failure.clone()),
@@ -344,14 +453,6 @@ const fn were(number: u64) -> &'static str {
     if number == 1 { "was" } else { "were" }
 }
 
-fn failure_json(failure: &Failure) -> Value {
-    json!({
-        "code": failure.code.as_str(),
-        "message": failure.message_with_causes(),
-        "hint": hint(failure),
-    })
-}
-
 /// Prints what was found, and done.
 pub(super) fn found(found: &Found, form: Form, out: Out<'_>) -> io::Result<()> {
     match form {
@@ -361,17 +462,29 @@ pub(super) fn found(found: &Found, form: Form, out: Out<'_>) -> io::Result<()> {
 }
 
 /// Prints why it did not come to its end.
-pub(super) fn ended(ended: &Ended, err: Out<'_>) -> io::Result<()> {
+pub(super) fn ended(ended: &Ended, recovery: &Recovery<'_>, err: Out<'_>) -> io::Result<()> {
+    let typed = |failure: &Failure| {
+        let failure = recovery.args.with_typed(failure.clone());
+        match recovery.config.on_error.of(failure.code) {
+            // That it be set is no advice where it is.
+            OnError::DeadLetter => failure.naming(Name::OnError, OnError::DeadLetter.as_str()),
+            OnError::Halt => failure,
+        }
+    };
     match ended {
         Ended::Complete => Ok(()),
         Ended::Interrupted => interrupted("stopped by Ctrl-C", err),
         Ended::AtRow(failure) => {
-            print_failure(err, failure)?;
-            writeln!(err, "  or leave such rows out: --skip-bad")?;
+            print_failure(err, &typed(failure))?;
+            writeln!(
+                err,
+                "  or leave such rows out: --skip-bad; they stay in the table, whatever \
+                 [retention] says, and outbox_router.left_out names them"
+            )?;
             interrupted("stopped at a row", err)
         }
         Ended::Failed(failure) => {
-            print_failure(err, failure)?;
+            print_failure(err, &typed(failure))?;
             interrupted("stopped", err)
         }
     }

@@ -2,21 +2,22 @@
 
 use relay::RepublishSettings;
 
-use super::{recovery::Recovery, report::OfTable, table::Compared};
+use super::{recovery::Recovery, report::OfTable, table::ComparedTable};
 use crate::{
     cli::{
         TaskError, Terminal,
         republication::{Republication, place},
     },
     prepare,
-    republish::{destination::Cluster, selection::Query, sender::Ended},
+    republish::{destination::Cluster, journal::Run, selection::Query, sender::Ended},
 };
 
 /// See the module's header.
 pub(super) struct Sending<'s> {
     pub(super) recovery: &'s Recovery<'s>,
-    pub(super) table: &'s Compared,
+    pub(super) table: &'s ComparedTable,
     pub(super) query: &'s Query,
+    pub(super) run: &'s Run<'s>,
 }
 
 impl Sending<'_> {
@@ -34,7 +35,7 @@ impl Sending<'_> {
             rows: &self.table.rows,
             query: self.query,
             total,
-            bad_rows: recovery.args.bad.into(),
+            bad_rows: recovery.args.bad.keeping(self.table.rows.columns.id.as_ref()),
             rate: recovery.args.rate,
             // The records are those that the stream would have sent.
             different: RepublishSettings { to_topic: None, marker: None },
@@ -43,6 +44,7 @@ impl Sending<'_> {
         let place = place(terminal.audience, recovery.args.decision.form);
         // How far it is, is not noted: another run finds in the topics what this one has sent.
         let sent = republication.send(cluster, None, (terminal.err, place)).await?;
+        self.run.note_left_out(self.table.rows.row.oid, &sent.kept).await?;
         Ok(of_table.note(sent))
     }
 }

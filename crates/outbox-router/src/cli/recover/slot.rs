@@ -9,7 +9,6 @@ use relay::{
         publication::{Watched, compare},
     },
 };
-use serde_json::json;
 
 use super::{
     args::{DroppedSlot, PublicationPart},
@@ -17,7 +16,6 @@ use super::{
 };
 use crate::{
     cli::{TaskError, accept, new_slot, setup, teardown::Backlog},
-    republish::journal::{PastRun, Run},
     shell::SlotHolder,
 };
 
@@ -32,30 +30,6 @@ pub(super) enum Former {
     },
 }
 
-impl Former {
-    const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Lost => "lost",
-            Self::Usable { .. } => "usable",
-        }
-    }
-
-    /// Whether an interrupted run has made it.
-    fn is_of(&self, run: &PastRun) -> bool {
-        let Self::Usable { position, .. } = self else { return false };
-        let Some(place) = &run.place else { return false };
-        match place.get("slot_at").and_then(|at| at.as_str()) {
-            Some(made_at) => made_at == position,
-            // It was killed before it noted where the slot begins.
-            None => {
-                let former = place.get("former").and_then(|former| former.as_str());
-                former.is_some_and(|former| former != "usable")
-            }
-        }
-    }
-}
-
 /// What is known before the slot is made.
 pub(super) struct Prepared {
     /// Publication and tables.
@@ -63,14 +37,12 @@ pub(super) struct Prepared {
 }
 
 /// Reads the slot, and refuses one that was made for something else, or that has rows to send,
-/// unless it may be dropped. What it would send and has no row is nothing that is lost with it.
+/// unless it may be dropped; that of an interrupted run has the rows that were written since. What
+/// it would send and has no row is nothing that is lost with it.
 ///
 /// # Errors
 /// It may not be dropped.
-pub(super) async fn check_former(
-    recovery: &Recovery<'_>,
-    interrupted: Option<&PastRun>,
-) -> Result<Former, TaskError> {
+pub(super) async fn check_former(recovery: &Recovery<'_>) -> Result<Former, TaskError> {
     let Recovery { args, source, books, .. } = *recovery;
     let slot = source.slot.as_str();
     setup::check_slot(books, slot).await?;
@@ -82,8 +54,7 @@ pub(super) async fn check_former(
         Some(row) => Former::Usable { position: row.try_get(0)? },
     };
     let Former::Usable { position } = &former else { return Ok(former) };
-    let is_ours = interrupted.is_some_and(|run| former.is_of(run));
-    if is_ours || args.dropped == DroppedSlot::Any {
+    if args.dropped == DroppedSlot::Any {
         return Ok(former);
     }
     let what = match Backlog::of(books, slot, source.publication.as_str()).await {
@@ -142,56 +113,20 @@ pub(super) async fn check_publication(recovery: &Recovery<'_>) -> Result<Prepare
 /// who holds the slot, and where it begins.
 pub(super) async fn renew(
     recovery: &Recovery<'_>,
-    (interrupted, run): (Option<&PastRun>, &Run<'_>),
     notes: &mut (dyn io::Write + Send),
 ) -> Result<(SlotHolder, String), TaskError> {
     let Recovery { args, access, source, books, .. } = *recovery;
     let version = setup::check_server(books).await?;
     let creator = new_slot::connect(source).await?;
     // Once more: rows may have been written, and deleted, while a person was asked.
-    let former = check_former(recovery, interrupted).await?;
-    run.note(&json!({ "former": former.as_str() })).await?;
+    check_former(recovery).await?;
     if new_slot::drop_former(books, source).await? {
         writeln!(notes, "slot {}: dropped", source.slot)?;
     }
     let created = new_slot::create((access, COMMAND), creator, version, args.wait, notes);
     let created = Box::pin(created).await?;
     let begins_at = created.begins_at().map_or_else(String::new, |at| at.to_string());
-    let holder = new_slot::import(recovery.reader, created).await?;
-    run.note(&json!({ "former": former.as_str(), "slot_at": begins_at })).await?;
+    let holder = new_slot::import(recovery.reader, created, Case::RecoverAltered).await?;
     writeln!(notes, "slot {}: created at {begins_at}", source.slot)?;
     Ok((holder, begins_at))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::Value;
-
-    use super::*;
-    use crate::republish::journal::Completeness;
-
-    fn run(place: Value) -> PastRun {
-        PastRun {
-            id: 1,
-            by: "ann".to_owned(),
-            begun_at: "2026-01-01".to_owned(),
-            selection: "{}".to_owned(),
-            settled: 0,
-            place: Some(place),
-            completeness: Completeness::Partial,
-        }
-    }
-
-    #[test]
-    fn the_slot_of_an_interrupted_run_is_told_from_one_that_has_events() {
-        let usable = |position: &str| Former::Usable { position: position.to_owned() };
-        let made = run(json!({ "former": "lost", "slot_at": "0/10" }));
-        assert!(usable("0/10").is_of(&made));
-        assert!(!usable("0/20").is_of(&made), "somebody has moved it");
-        // Killed between the creation and the note of it.
-        assert!(usable("0/10").is_of(&run(json!({ "former": "missing" }))));
-        assert!(!usable("0/10").is_of(&run(json!({ "former": "usable" }))));
-        assert!(!usable("0/10").is_of(&run(Value::Null)));
-        assert!(!Former::Lost.is_of(&made));
-    }
 }

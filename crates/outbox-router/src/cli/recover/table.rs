@@ -1,34 +1,77 @@
 //! A table whose rows are compared with the topics.
 
-use relay::{Case, Failure};
+use relay::{
+    Case, Failure,
+    delivered::compared::{HasTime, Rows, Scope, TimeColumn},
+    source::Gap,
+};
 use tokio_postgres::{Client, types::Type};
 
 use super::{
-    args::{RecoverArgs, RecoveredRows, WholeTable},
-    since::Start,
+    args::{IdTrust, RecoverArgs, RecoveredRows, WholeTable},
+    seen::SEEN,
+    since::{self, Start},
 };
 use crate::{
     cli::{
         TaskError,
         explain_row::check_privilege,
         republication::{OutboxRows, TimeIndex},
+        skip,
     },
     config::Config,
     held,
     postgres::{quote_identifier, quote_literal, quote_table},
-    republish::selection::{Columns, OrderColumn, Query, time_literal},
+    republish::selection::{Columns, OrderColumn, Query},
+    retention::precedes_sql,
 };
 
+/// An id that no transaction has yet, as SQL.
+pub(super) const NEXT: &str = "pg_snapshot_xmax(pg_current_snapshot())";
+
+/// Whether an index says that no two rows of a table have one id.
+const IS_UNIQUE: &str = "\
+    select exists (select from pg_index i join pg_attribute a on a.attrelid = i.indrelid \
+        and a.attnum = i.indkey[0] \
+      where i.indrelid = $1 and i.indisunique and i.indisvalid and i.indpred is null \
+        and i.indexprs is null and i.indnkeyatts = 1 and a.attname = $2)";
+
 /// See the module's header.
-pub(super) struct Compared {
+pub(super) struct ComparedTable {
     pub(super) rows: OutboxRows,
     /// Its number, by which ids of its topics are told from those of other tables.
     pub(super) number: i16,
-    /// The rows since then; the others are compared, too, where there is no such column.
+    /// Says when a row was made.
     time: Option<OrderColumn>,
+    /// Which rows are compared.
+    pub(super) scope: Scope,
+    ids: Ids,
+    pub(super) decided: DecidedRows,
 }
 
-impl Compared {
+/// What becomes of rows whose ids are those of events that are held, or were dropped or skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DecidedRows {
+    /// They are left out.
+    LeftOut,
+    /// They are sent: no index says that the event was of this row, and not of another one.
+    Sent,
+}
+
+/// What the ids of a table tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ids {
+    /// A row from all others, whoever writes to its topics.
+    Unique,
+    /// Rows of the table may have one.
+    NotIndexed,
+    /// They are no uuid, so other tables, other producers or former rows may have one.
+    NoUuid,
+    /// An index is of one table alone, and another outbox may write to the same topic.
+    Shared,
+}
+
+impl ComparedTable {
     /// Checks that the rows can be found, and their ids compared.
     ///
     /// # Errors
@@ -36,8 +79,8 @@ impl Compared {
     pub(super) async fn check(
         client: &Client,
         args: &RecoverArgs,
-        rows: OutboxRows,
-        number: i16,
+        (rows, number): (OutboxRows, i16),
+        (from, gaps): (&Start, &[Gap]),
     ) -> Result<Self, TaskError> {
         let table = &rows.row.table;
         check_privilege(client, &rows.row).await?;
@@ -48,37 +91,51 @@ impl Compared {
             );
             return Err(Failure::of(Case::RecoverId, what).into());
         }
-        let time = match args.whole_table {
-            WholeTable::Read => rows.columns.time.clone().filter(OrderColumn::is_time),
-            WholeTable::Refuse => Some(TimeIndex::of(client, &rows).await?.required(&rows)?),
+        let time = rows.columns.time.clone().filter(OrderColumn::is_time);
+        if args.whole_table == WholeTable::Refuse && (time.is_none() || from.first.is_none()) {
+            // By transactions the table is read as a whole in any case.
+            TimeIndex::of(client, &rows).await?.required(&rows)?;
+        }
+        let has_time = if time.is_some() { HasTime::Yes } else { HasTime::No };
+        let Some(scope) = Scope::of((gaps, from.first), from.made.as_ref(), has_time) else {
+            return Err(since::unknown(gaps, table).into());
         };
-        Ok(Self { rows, number, time })
+        let (ids, decided) = ids(client, &rows, args.ids).await?;
+        Ok(Self { rows, number, time, scope, ids, decided })
     }
 
-    /// Whether an id of this table is the id of nothing else, whoever writes to its topics.
-    pub(super) fn has_unique_ids(&self) -> bool {
-        self.rows.columns.id.as_ref().is_ok_and(|id| id.sql_type.is(&[Type::UUID]))
+    /// What its ids tell apart.
+    pub(super) const fn ids(&self) -> Ids {
+        self.ids
     }
 
-    /// Whether the table is compared as a whole.
+    /// Whether every record of its topics is read: no row says how old its record may be.
     pub(super) fn is_whole(&self) -> bool {
         self.time.is_none()
     }
 
-    /// The rows since then, in the order in which missing ones are sent.
+    /// The rows of the scope, in the order in which missing ones are sent.
     ///
     /// # Errors
     /// A column of `recover.order_by` is none of the table.
-    pub(super) fn since(&self, config: &Config, from: &Start) -> Result<Query, Failure> {
+    pub(super) fn in_scope(&self, config: &Config) -> Result<Query, Failure> {
         let mut query = self.rows.all();
-        if let Some(time) = &self.time {
-            let column = query.column(time);
-            // Of a row without a time nothing is known.
-            query.and(format!(
-                "({column} >= {} or {column} is null)",
-                time_literal(time, &from.rows)
-            ));
-        }
+        let since = |query: &Query, since: &str| {
+            self.time.as_ref().map(|time| made_since(query, time, since))
+        };
+        let condition = match self.scope.rows() {
+            Rows::All => None,
+            Rows::Named { since: named } => since(&query, named),
+            Rows::Transactions { first, or_since } => {
+                let xmin = format!("{}.xmin", quote_table(&self.rows.row.table));
+                let later = format!("not {}", precedes_sql(first.xid(), &xmin, NEXT));
+                match or_since.as_ref().and_then(|named| since(&query, named)) {
+                    Some(made) => Some(format!("{later} or {made}")),
+                    None => Some(later),
+                }
+            }
+        };
+        condition.into_iter().for_each(|condition| query.and(condition));
         let order = &config.recover.order_by;
         if !order.is_empty() {
             query.order = order
@@ -89,13 +146,38 @@ impl Compared {
         Ok(query)
     }
 
-    /// The rows that no topic has, among these.
-    pub(super) fn missing(&self, rows: &Query, seen: &str) -> Query {
+    /// The time from which on the rows of a query say that they were made, in milliseconds since
+    /// 1970, in the zone in which that is earliest; `None` where none says it.
+    pub(super) async fn oldest_ms(
+        &self,
+        client: &Client,
+        rows: &Query,
+    ) -> Result<Option<i64>, TaskError> {
+        let Some(time) = &self.time else { return Ok(None) };
+        let column = rows.column(time);
+        let oldest = format!(
+            "((extract(epoch from min({column}) filter (where isfinite({column}))) - {}) * 1000)::int8",
+            kind_of(time).looks_older_by()
+        );
+        Ok(client.query_one(&rows.aggregate(&oldest), &[]).await?.try_get(0)?)
+    }
+
+    /// How many rows of the table are not in the scope, where their times alone say that.
+    pub(super) async fn outside(&self, client: &Client, rows: u64) -> Result<u64, TaskError> {
+        if !matches!(self.scope.rows(), Rows::Named { .. }) {
+            return Ok(0);
+        }
+        let all: i64 = client.query_one(&self.rows.all().count(), &[]).await?.try_get(0)?;
+        Ok(all.unsigned_abs().saturating_sub(rows))
+    }
+
+    /// The rows among these whose own topic has no record of theirs.
+    pub(super) fn missing(&self, rows: &Query) -> Query {
         let mut query = rows.clone();
         if let Ok(id) = &self.rows.columns.id {
             // What an output function writes, as in a record: a cast would cut blanks.
             let condition = format!(
-                "not exists (select from {seen} s where s.number = {} and s.id = concat({}))",
+                "not exists (select from {SEEN} s where s.number = {} and s.id = concat({}))",
                 self.number,
                 query.column(id)
             );
@@ -104,13 +186,14 @@ impl Compared {
         query
     }
 
-    /// Leaves out the rows that are held or were dropped, and those that a person has skipped since
-    /// then. Returns `None` where nothing was ever held.
+    /// The rows without those that are held or were dropped, and those that a person has skipped,
+    /// by their ids. Returns `None` where nothing was ever held. A skip that names no table, as
+    /// those of earlier versions, may be that of a row of another one, and leaves nothing out.
     pub(super) async fn without_decided(
         &self,
         client: &Client,
         config: &Config,
-        (rows, from): (&Query, &Start),
+        rows: &Query,
     ) -> Result<Option<Query>, TaskError> {
         let (Ok(id), true) = (&self.rows.columns.id, is_held_readable(client).await?) else {
             return Ok(None);
@@ -125,12 +208,13 @@ impl Compared {
                and h.slot = {slot} and h.table_name = {table} and h.state <> 'delivered' \
                and h.event_id = concat({id}))"
         ));
-        query.and(format!(
-            "not exists (select from outbox_router.decision d where d.pipeline = {pipeline} \
-               and d.slot = {slot} and d.action = 'skip' and d.event_id = concat({id}) \
-               and d.decided_at >= {}::timestamptz)",
-            quote_literal(&from.rows)
-        ));
+        if skip::names_tables(client).await? {
+            query.and(format!(
+                "not exists (select from outbox_router.decision d where d.pipeline = {pipeline} \
+                   and d.slot = {slot} and d.table_name = {table} and d.action = 'skip' \
+                   and d.event_id = concat({id}))"
+            ));
+        }
         Ok(Some(query))
     }
 
@@ -151,15 +235,14 @@ impl Compared {
         &self,
         client: &Client,
         (rows, from): (&Query, &Start),
-        seen: &str,
     ) -> Result<u64, TaskError> {
-        let Ok(id) = &self.rows.columns.id else { return Ok(0) };
+        let (Ok(id), Some(begin)) = (&self.rows.columns.id, &from.begin) else { return Ok(0) };
         let mut of_id = rows.clone();
         of_id.and(format!("concat({}) = s.id", of_id.column(id)));
         let query = format!(
-            "select count(distinct s.id) from {seen} s where s.number = {} and s.at >= {} and not exists ({})",
+            "select count(distinct s.id) from {SEEN} s where s.number = {} and s.at >= {} and not exists ({})",
             self.number,
-            from.begin_ms,
+            begin.ms,
             of_id.any()
         );
         Ok(client.query_one(&query, &[]).await?.try_get::<_, i64>(0)?.unsigned_abs())
@@ -168,6 +251,50 @@ impl Compared {
     fn lacks(&self, column: &str) -> Failure {
         let what = format!("{} has no column {column} (recover.order_by)", self.rows.row.table);
         Failure::of(Case::RecoverOrder, what)
+    }
+}
+
+/// What the ids of a table tell apart. A type of ids alone says nothing: an application may give
+/// one uuid to two rows. That no other row has an id now says nothing either: rows are deleted.
+async fn ids(
+    client: &Client,
+    rows: &OutboxRows,
+    trust: IdTrust,
+) -> Result<(Ids, DecidedRows), TaskError> {
+    let Ok(id) = &rows.columns.id else { return Ok((Ids::NoUuid, DecidedRows::Sent)) };
+    let is_unique: bool =
+        client.query_one(IS_UNIQUE, &[&rows.row.oid, &id.name]).await?.try_get(0)?;
+    let ids = match (id.sql_type.is(&[Type::UUID]), is_unique) {
+        (false, _) => Ids::NoUuid,
+        (true, true) => Ids::Unique,
+        (true, false) => Ids::NotIndexed,
+    };
+    let is_told = is_unique || trust == IdTrust::Unique;
+    Ok((ids, if is_told { DecidedRows::LeftOut } else { DecidedRows::Sent }))
+}
+
+/// The rows that say that they were made since a time, or do not say when.
+fn made_since(query: &Query, time: &OrderColumn, since: &str) -> String {
+    let column = query.column(time);
+    let since = format!("{}::timestamptz", quote_literal(since));
+    let kind = kind_of(time);
+    // The zones of the sessions that wrote rows are not known, so it is the earliest.
+    let earliest = format!("({since} - interval '{} s') at time zone 'UTC'", kind.looks_older_by());
+    let since = match kind {
+        TimeColumn::Zoned => since,
+        TimeColumn::Unzoned => format!("({earliest})"),
+        TimeColumn::Day => format!("({earliest})::date"),
+    };
+    format!("({column} >= {since} or {column} is null)")
+}
+
+fn kind_of(time: &OrderColumn) -> TimeColumn {
+    if time.sql_type.is(&[Type::TIMESTAMPTZ]) {
+        TimeColumn::Zoned
+    } else if time.sql_type.is(&[Type::DATE]) {
+        TimeColumn::Day
+    } else {
+        TimeColumn::Unzoned
     }
 }
 

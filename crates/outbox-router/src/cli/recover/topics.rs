@@ -4,15 +4,23 @@
 
 use std::{collections::HashMap, ops::ControlFlow, time::SystemTime};
 
-use relay::{Case, Code, Failure, TableName, TopicName, source::Gap};
+use relay::{
+    Case, Code, Failure, PgTimestamp, TableName, TopicName, delivered::required::Required,
+    source::Gap, wording,
+};
 use tokio::sync::mpsc;
 use tokio_postgres::Client;
 
-use super::{args::IdTrust, since::Start, table::Compared};
+use super::{
+    args::IdTrust,
+    since::Start,
+    table::{ComparedTable, Ids},
+};
 use crate::{
     blocking::blocking,
     cli::{
         TaskError,
+        replay::MARKER,
         republication::Progress,
         topic_lookups::{Topic, TopicLookups},
         topic_ranges::{self, Ending, Range},
@@ -25,15 +33,12 @@ use crate::{
     republish::sender::{Counts, Watch as _},
 };
 
-/// The temporary table.
-pub(super) const SEEN: &str = "pg_temp.outbox_router_seen";
-
-/// Makes it. Nothing can be created in the transaction that reads the rows.
-pub(super) const MAKE_SEEN: &str = "create temp table outbox_router_seen \
-     (number int2 not null, id text not null, at int8 not null)";
-
 const INSERT: &str = "insert into pg_temp.outbox_router_seen \
-     select * from unnest($1::int2[], $2::text[], $3::int8[])";
+     select * from unnest($1::int2[], $2::int4[], $3::text[], $4::int8[])";
+
+/// What was read of a table's ids does not count where it is in other topics than the row's own.
+pub(super) const FORGET: &str = "delete from pg_temp.outbox_router_seen s \
+     using unnest($2::text[]) elsewhere (id) where s.number = $1 and s.id = elsewhere.id";
 
 /// How many ids are inserted at once.
 const CHUNK: usize = 20_000;
@@ -46,14 +51,17 @@ pub(super) struct Topics {
     id_headers: IdHeaders,
     pub(super) ranges: Vec<Range>,
     /// The numbers of the tables whose rows may go to a topic.
-    tables_of: HashMap<TopicName, Vec<i16>>,
+    tables_of: HashMap<TopicName, (i32, Vec<i16>)>,
     /// Topics whose oldest records may be deleted.
     pub(super) expired: Vec<TopicName>,
     /// Topics of which only the last record of a key stays.
     compacted: Vec<TopicName>,
-    /// Tables whose ids may be those of other records, too.
-    ambiguous: Vec<TableName>,
+    /// Tables whose ids may be those of other rows, too.
+    ambiguous: Vec<(TableName, Ids)>,
 }
+
+/// The number of each topic in the temporary table.
+pub(super) type TopicNumbers = HashMap<TopicName, i32>;
 
 /// What was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,12 +69,15 @@ pub(super) struct Read {
     pub(super) records: u64,
     /// Records without an id header.
     pub(super) without_id: u64,
+    /// Records that `replay` has sent again, under the ids of the first ones.
+    pub(super) replayed: u64,
     /// Partitions of which an open transaction of another client hides the end.
     pub(super) hidden: u64,
 }
 
 struct Chunk {
     numbers: Vec<i16>,
+    topics: Vec<i32>,
     ids: Vec<String>,
     /// The records' timestamps, in milliseconds since 1970.
     at: Vec<i64>,
@@ -80,7 +91,7 @@ impl Topics {
     /// No broker answers, or it refuses a topic.
     pub(super) async fn find(
         config: &Config,
-        tables: &[Compared],
+        (tables, required): (&[ComparedTable], &Required),
         from: &Start,
     ) -> Result<Self, Failure> {
         let settings = prepare::kafka_settings(config);
@@ -94,8 +105,9 @@ impl Topics {
             compacted: Vec::new(),
             ambiguous: Vec::new(),
         };
-        let ambiguous = tables.iter().filter(|table| !table.has_unique_ids());
-        topics.ambiguous = ambiguous.map(|table| table.rows.row.table.clone()).collect();
+        let ambiguous = tables.iter().filter(|table| table.ids() != Ids::Unique);
+        topics.ambiguous =
+            ambiguous.map(|table| (table.rows.row.table.clone(), table.ids())).collect();
         let lookups = TopicLookups::open(config)?;
         let (lookups, names) = blocking(move || {
             let names = lookups.names();
@@ -103,11 +115,13 @@ impl Topics {
         })
         .await;
         for name in names? {
+            let own = [config.kafka.state_topic.as_ref(), config.dead_letters.topic.as_ref()];
+            let is_own = own.into_iter().flatten().any(|own| own.as_str() == name.as_str());
             // Topics of Kafka itself begin with two underscores.
-            if Some(&name) == config.kafka.state_topic.as_ref() || name.as_str().starts_with("__") {
+            if is_own || name.as_str().starts_with("__") {
                 continue;
             }
-            let of: Vec<&Compared> =
+            let of: Vec<&ComparedTable> =
                 tables.iter().filter(|table| may_make(&table.rows.topic, name.as_str())).collect();
             if of.is_empty() {
                 continue;
@@ -115,7 +129,12 @@ impl Topics {
             let from =
                 if of.iter().any(|table| table.is_whole()) { from.always() } else { from.clone() };
             topics.add(&lookups, &name, &from)?;
-            topics.tables_of.insert(name, of.iter().map(|table| table.number).collect());
+            if of.len() > 1 || required.has_others() {
+                topics.shared(&of);
+            }
+            let number = i32::try_from(topics.tables_of.len()).unwrap_or(i32::MAX);
+            let tables = of.iter().map(|table| table.number).collect();
+            topics.tables_of.insert(name, (number, tables));
         }
         Ok(topics)
     }
@@ -151,6 +170,17 @@ impl Topics {
         Ok(())
     }
 
+    /// Another table may write to one of their topics, and no index keeps it from giving an event
+    /// an id that they have. That no id is in two of them now would prove nothing: rows are
+    /// deleted.
+    fn shared(&mut self, tables: &[&ComparedTable]) {
+        for table in tables.iter().map(|table| &table.rows.row.table) {
+            if !self.ambiguous.iter().any(|(known, _)| known == table) {
+                self.ambiguous.push((table.clone(), Ids::Shared));
+            }
+        }
+    }
+
     /// How many offsets there are to read. Some have no record.
     pub(super) fn offsets(&self) -> u64 {
         let of = |range: &Range| range.to.saturating_sub(range.from).max(0).unsigned_abs();
@@ -160,6 +190,11 @@ impl Topics {
     /// How many topics there are.
     pub(super) fn count(&self) -> usize {
         self.tables_of.len()
+    }
+
+    /// The numbers by which the temporary table names them.
+    pub(super) fn numbers(&self) -> TopicNumbers {
+        self.tables_of.iter().map(|(name, (number, _))| (name.clone(), *number)).collect()
     }
 
     /// Reads the ids into the temporary table.
@@ -175,7 +210,8 @@ impl Topics {
         let reading = blocking(move || self.send(&sender));
         let mut records = 0;
         while let Some(chunk) = receiver.recv().await {
-            client.execute(INSERT, &[&chunk.numbers, &chunk.ids, &chunk.at]).await?;
+            let Chunk { numbers, topics, ids, at, .. } = &chunk;
+            client.execute(INSERT, &[numbers, topics, ids, at]).await?;
             records += chunk.records;
             progress.progress(&Counts { rows: records, ..Counts::default() }, None);
         }
@@ -193,12 +229,20 @@ impl Topics {
         let take = |topic: &TopicName, record: StoredRecord| {
             read.records += 1;
             chunk.records += 1;
+            if record.headers.iter().any(|(name, _)| name == MARKER) {
+                read.replayed += 1;
+                return ControlFlow::Continue(());
+            }
             // An id of a row is text; what is none is the id of no row.
             let id = self.id_headers.id_of(&record.headers).and_then(|id| str::from_utf8(id).ok());
             match id.filter(|id| !id.contains('\0')) {
                 Some(id) => {
-                    for number in self.tables_of.get(topic).into_iter().flatten() {
-                        chunk.numbers.push(*number);
+                    let Some((number, tables)) = self.tables_of.get(topic) else {
+                        return ControlFlow::Continue(());
+                    };
+                    for table in tables {
+                        chunk.numbers.push(*table);
+                        chunk.topics.push(*number);
                         chunk.ids.push(id.to_owned());
                         chunk.at.push(record.timestamp_ms);
                     }
@@ -231,7 +275,8 @@ impl Topics {
             let what = format!(
                 "records since {} may be deleted already from {}, so rows whose records are gone \
                  would count as missing",
-                from.rows,
+                wording::utc(PgTimestamp::from_unix_micros(from.records_ms.saturating_mul(1_000)))
+                    .unwrap_or_default(),
                 names(&self.expired)
             );
             return Err(Failure::of(Case::RecoverExpired, what));
@@ -244,19 +289,36 @@ impl Topics {
             );
             return Err(Failure::of(Case::RecoverExpired, what));
         }
-        let Some(table) = self.ambiguous.first() else { return Ok(()) };
-        // A restored server may have given an id of a lost row to another one.
+        // A restored server may have given an id of a lost row to another one, unless it is random.
         let is_restored = gaps.iter().any(|gap| gap.failure.code == Code::HistoryChanged);
-        match ids {
-            IdTrust::Unique if !is_restored => Ok(()),
-            IdTrust::Unique => {
+        let is_counted = |(_, ids): &&(TableName, Ids)| *ids == Ids::NoUuid;
+        let counted = self.ambiguous.iter().find(is_counted).filter(|_| is_restored);
+        let Some((table, why)) = counted.or(self.ambiguous.first()) else { return Ok(()) };
+        match (ids, why) {
+            (IdTrust::Unique, _) if counted.is_none() => Ok(()),
+            (IdTrust::Unique, _) => {
                 let what = format!(
                     "the server was restored, and ids of {table} are no uuid: an id in Kafka may \
                      be that of a row that the server has lost"
                 );
                 Err(Failure::of(Case::RecoverId, what))
             }
-            IdTrust::Uuid => {
+            (IdTrust::Indexed, Ids::NotIndexed) => {
+                let what = format!(
+                    "no unique index of {table} is on its id alone, so a record with the id of a \
+                     missing row may be that of another row"
+                );
+                Err(Failure::of(Case::RecoverIdAmbiguous, what))
+            }
+            (IdTrust::Indexed, Ids::Shared) => {
+                let what = format!(
+                    "another table may write to a topic of {table}, and no index keeps the ids of \
+                     two tables apart, so a record with the id of a missing row may be that of the \
+                     other table"
+                );
+                Err(Failure::of(Case::RecoverIdAmbiguous, what))
+            }
+            (IdTrust::Indexed, Ids::NoUuid | Ids::Unique) => {
                 let what = format!(
                     "ids of {table} are no uuid, so a record with the id of a missing row may be \
                      that of another table, of another producer, or of a former row"
@@ -273,7 +335,7 @@ impl Read {
     /// # Errors
     /// No record has an id, or the end of a topic cannot be read.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        if self.records > 0 && self.without_id == self.records {
+        if self.without_id > 0 && self.without_id + self.replayed == self.records {
             let what = "no record of the topics has an id header (headers.id)";
             return Err(Failure::of(Case::RecoverId, what));
         }
@@ -291,8 +353,9 @@ impl Read {
 
 impl Chunk {
     fn new() -> Self {
-        let (numbers, ids) = (Vec::with_capacity(CHUNK), Vec::with_capacity(CHUNK));
-        Self { numbers, ids, at: Vec::with_capacity(CHUNK), records: 0 }
+        let (numbers, topics) = (Vec::with_capacity(CHUNK), Vec::with_capacity(CHUNK));
+        let (ids, at) = (Vec::with_capacity(CHUNK), Vec::with_capacity(CHUNK));
+        Self { numbers, topics, ids, at, records: 0 }
     }
 }
 

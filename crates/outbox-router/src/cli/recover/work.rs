@@ -3,32 +3,39 @@
 use std::io;
 
 use relay::{
+    Case, Failure,
+    delivered::compared::{ClosedGap, Compared, Figures, altered},
     source::Gap,
-    witness::{OpenFinding, Recovered},
+    witness::OpenFinding,
 };
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
     args::RecoveredRows,
+    own_topics,
     recovery::{COMMAND, Recovery, names, others_open, print_others},
     refusals::{self, Prospect},
-    report::{self, Found, OfTable, Plan, Scope},
+    report::{self, Found, OfRecords, OfTable, Plan},
+    seen::MAKE_SEEN,
     send::Sending,
     since::{self, Start},
     slot::{self, Former, Prepared},
-    table::{Compared, is_held_readable},
-    topics::{MAKE_SEEN, SEEN, Topics},
+    table::{ComparedTable, DecidedRows, is_held_readable},
+    topics::{TopicNumbers, Topics},
+    uncompared::{check_outboxes, check_partitions},
 };
 use crate::{
     cli::{
         Confirmation, Exit, Form, TaskError, Terminal, accept,
         decision_args::{Decider, Effect},
+        replay::BadRow,
         republication::{BEGIN, OutboxRows, Progress, place},
         witness::recoverable_gaps,
     },
     republish::{
         journal::{self, Completeness, PastRun, Run, Subject},
+        left_out,
         selection::Query,
         sender::Ended,
     },
@@ -37,19 +44,21 @@ use crate::{
 
 impl Recovery<'_> {
     pub(super) async fn carry_out(&self, terminal: &mut Terminal<'_>) -> Result<Exit, TaskError> {
-        let found = since::find(self.reader, self.args, self.gaps, self.witness).await?;
-        let from = match found {
+        let of = (self.gaps, self.witness);
+        let found = since::find(self.reader, self.args, of, self.reading).await?;
+        let mut from = match found {
             Ok(from) => from,
             Err(why) => {
                 writeln!(terminal.err, "error: {why}")?;
                 return Ok(Exit::Usage);
             }
         };
-        let tables = self.describe().await?;
+        let tables = self.describe(&from).await?;
+        self.reach_back(&tables, &mut from).await?;
         // Nothing is to be changed where rows could not be compared afterwards.
         let topics = self.topics(&tables, &from).await?;
         refusals::check_temporary(self).await?;
-        let prospect = refusals::look(self).await?;
+        let prospect = refusals::look(self, from.first).await?;
         let is_dry = self.args.decision.how.effect == Effect::Dry;
         let plan = Plan {
             gaps: self.gaps,
@@ -62,7 +71,8 @@ impl Recovery<'_> {
         if is_text {
             plan.show(self.args, terminal.out)?;
         }
-        let Prospect { interrupted, former, refusals } = prospect;
+        let Prospect { interrupted, former, dropped, refusals } = prospect;
+        report::dropped(&dropped, terminal.err)?;
         let is_refused = !refusals.is_empty();
         if is_refused && !is_dry {
             report::refusals(&refusals, terminal.err)?;
@@ -92,7 +102,7 @@ impl Recovery<'_> {
         }
         // How long a person thinks is no part of it.
         let begun = if is_asked { Instant::now() } else { self.begun };
-        self.check_unchanged().await?;
+        self.open_gaps().await?;
         let run = self.begin(interrupted.as_ref()).await?;
         self.real((&tables, &from), (interrupted.as_ref(), &run), begun, terminal).await
     }
@@ -114,53 +124,82 @@ impl Recovery<'_> {
     /// Notes who does it, or goes on with a run that was interrupted.
     async fn begin(&self, interrupted: Option<&PastRun>) -> Result<Run<'_>, TaskError> {
         journal::make(self.books).await?;
+        if self.args.bad == BadRow::Skip {
+            left_out::make(self.books, self.access.role_of_router().as_deref()).await?;
+        }
         if let Some(interrupted) = interrupted {
             return Ok(Run::resume(self.books, interrupted));
         }
         let tables: Vec<String> = self.tables.iter().map(ToString::to_string).collect();
-        let selection = json!({ "tables": tables, "gaps": names(self.gaps) }).to_string();
+        let given_up: Vec<String> = self.args.given_up.iter().map(ToString::to_string).collect();
+        let selection = json!({ "tables": tables, "gaps": names(self.gaps), "given_up": given_up });
+        let selection = selection.to_string();
         let Decider { by, reason } = self.args.decision.decider(self.access.environment);
         Ok(Run::begin(self.books, self.subject(&selection), &by, reason).await?)
     }
 
     /// The tables, and what is needed of them.
-    async fn describe(&self) -> Result<Vec<Compared>, TaskError> {
+    async fn describe(&self, from: &Start) -> Result<Vec<ComparedTable>, TaskError> {
         is_held_readable(self.reader).await?;
         let mut tables = Vec::with_capacity(self.tables.len());
         for (number, name) in (0..).zip(self.tables) {
             let rows = OutboxRows::describe(self.reader, self.config, name).await?;
-            let table = Compared::check(self.reader, self.args, rows, number).await?;
-            table.since(self.config, &Start::default())?;
+            let of = (from, self.gaps);
+            let table = ComparedTable::check(self.reader, self.args, (rows, number), of).await?;
+            table.in_scope(self.config)?;
             tables.push(table);
         }
         Ok(tables)
     }
 
+    /// Rows whose transactions are later than the gap's first may say that they are older.
+    async fn reach_back(
+        &self,
+        tables: &[ComparedTable],
+        from: &mut Start,
+    ) -> Result<(), TaskError> {
+        for table in tables {
+            let rows = table.in_scope(self.config)?;
+            from.reach_back(table.oldest_ms(self.reader, &rows).await?);
+        }
+        Ok(())
+    }
+
     /// What is to be read of the topics; `None` where nothing is compared.
-    async fn topics(&self, tables: &[Compared], from: &Start) -> Result<Option<Topics>, TaskError> {
+    async fn topics(
+        &self,
+        tables: &[ComparedTable],
+        from: &Start,
+    ) -> Result<Option<Topics>, TaskError> {
         match self.args.selected {
             RecoveredRows::All => Ok(None),
             RecoveredRows::Missing => {
-                let topics = Topics::find(self.config, tables, from).await?;
+                let required = self.required(&self.reading.catalog);
+                let topics = Topics::find(self.config, (tables, &required), from).await?;
                 topics.check(from, self.args.ids, self.gaps)?;
                 Ok(Some(topics))
             }
         }
     }
 
-    /// A person may take long to answer.
-    async fn check_unchanged(&self) -> Result<(), TaskError> {
+    /// Checks that no other gaps were found while a person was asked, and notes those in the
+    /// witness that no router has: once the slot is made, neither shows them, and a command that is
+    /// killed then has to leave them open.
+    async fn open_gaps(&self) -> Result<(), TaskError> {
         let facts = accept::read_when_idle(self.config, self.records, self.source).await?;
-        if names(&recoverable_gaps(&facts.witness)) == names(self.gaps) {
-            return Ok(());
+        if names(&recoverable_gaps(&facts.witness)) != names(self.gaps) {
+            return Err(altered_meanwhile("other gaps are open than were shown").into());
         }
-        Err(accept::changed().into())
+        match facts.recorded.with_open(&facts.witness.gaps) {
+            Some(next) => Ok(self.records.write(COMMAND, &next).await?),
+            None => Ok(()),
+        }
     }
 
     /// Compares with the rows as they are now. Nothing of it stays.
     async fn compare_now(
         &self,
-        tables: &[Compared],
+        tables: &[ComparedTable],
         from: &Start,
         topics: Option<Topics>,
         terminal: &mut Terminal<'_>,
@@ -168,9 +207,9 @@ impl Recovery<'_> {
         let begun = Instant::now();
         self.reader.batch_execute(BEGIN).await?;
         let mut found = self.found(from);
-        self.read(topics, &mut found, terminal).await?;
+        let numbers = self.read(topics, &mut found, terminal).await?;
         for table in tables {
-            found.tables.push(self.compare(table, from).await?.0);
+            found.tables.push(self.compare(table, from, &numbers).await?.0);
         }
         self.reader.batch_execute("rollback").await?;
         found.took = begun.elapsed();
@@ -179,7 +218,7 @@ impl Recovery<'_> {
 
     async fn real(
         &self,
-        (tables, from): (&[Compared], &Start),
+        (tables, from): (&[ComparedTable], &Start),
         (interrupted, run): (Option<&PastRun>, &Run<'_>),
         begun: Instant,
         terminal: &mut Terminal<'_>,
@@ -191,11 +230,14 @@ impl Recovery<'_> {
             Form::Json => terminal.err,
         };
         let prepared = slot::prepare(self, notes).await?;
-        let renewed = Box::pin(slot::renew(self, (interrupted, run), notes)).await;
+        // A person may take long to answer.
+        check_outboxes(self, &prepared.catalog)?;
+        check_partitions(self, &prepared.catalog, from.first).await?;
+        let renewed = Box::pin(slot::renew(self, notes)).await;
         let (mut holder, slot_at) = renewed?;
         found.slot_at = Some(slot_at);
-        let ended =
-            self.send_and_close((tables, from), (&mut holder, &prepared), &mut found, terminal);
+        let of = (tables, from, run);
+        let ended = self.send_and_close(of, (&mut holder, &prepared), &mut found, terminal);
         let ended = Box::pin(ended).await;
         drop(holder);
         found.took = begun.elapsed();
@@ -219,7 +261,7 @@ impl Recovery<'_> {
                 return Err(error);
             }
         };
-        report::ended(&ended, terminal.err)?;
+        report::ended(&ended, self, terminal.err)?;
         if !found.is_closed {
             return Ok(Exit::Failure);
         }
@@ -231,48 +273,50 @@ impl Recovery<'_> {
 
     async fn send_and_close(
         &self,
-        (tables, from): (&[Compared], &Start),
+        of: (&[ComparedTable], &Start, &Run<'_>),
         (holder, prepared): (&mut SlotHolder, &Prepared),
         found: &mut Found,
         terminal: &mut Terminal<'_>,
     ) -> Result<Ended, TaskError> {
         let ended = {
-            let sending = Box::pin(self.send_all((tables, from), found, terminal));
+            let sending = Box::pin(self.send_all(of, found, terminal));
             tokio::select! {
                 ended = sending => ended?,
                 failure = holder.lost() => Ended::Failed(Box::new(failure)),
             }
         };
         if matches!(ended, Ended::Complete) {
-            self.close(holder, prepared, found).await?;
+            let closed = self.nothing_missing(found, prepared)?;
+            self.close(holder, prepared, &closed).await?;
             found.is_closed = true;
         }
         Ok(ended)
     }
 
     fn found(&self, from: &Start) -> Found {
-        Found::new(names(self.gaps), from, self.args)
+        Found::new(names(self.gaps), Some(from), self.args)
     }
 
     /// Compares and sends, table by table.
     async fn send_all(
         &self,
-        (tables, from): (&[Compared], &Start),
+        (tables, from, run): (&[ComparedTable], &Start, &Run<'_>),
         found: &mut Found,
         terminal: &mut Terminal<'_>,
     ) -> Result<Ended, TaskError> {
         // Once more: what was written until the slot was dropped has to be seen.
         let topics = self.topics(tables, from).await?;
         let read = self.read(topics, found, terminal);
-        if unless_interrupted(read).await?.is_none() {
+        let Some(numbers) = unless_interrupted(read).await? else {
             return Ok(Ended::Interrupted);
-        }
+        };
         for table in tables {
-            let Some(compared) = unless_interrupted(self.compare(table, from)).await? else {
+            let compared = self.compare(table, from, &numbers);
+            let Some(compared) = unless_interrupted(compared).await? else {
                 return Ok(Ended::Interrupted);
             };
             let (mut of_table, query) = compared;
-            let sending = Sending { recovery: self, table, query: &query };
+            let sending = Sending { recovery: self, table, query: &query, run };
             let total = of_table.to_send();
             let ended = sending.send(total, &mut of_table, terminal).await?;
             found.tables.push(of_table);
@@ -283,58 +327,72 @@ impl Recovery<'_> {
         Ok(Ended::Complete)
     }
 
-    /// Reads the topics, where rows are compared with them.
+    /// Reads the topics, where rows are compared with them. Returns their numbers.
     async fn read(
         &self,
         topics: Option<Topics>,
         found: &mut Found,
         terminal: &mut Terminal<'_>,
-    ) -> Result<(), TaskError> {
-        let Some(topics) = topics else { return Ok(()) };
+    ) -> Result<TopicNumbers, TaskError> {
+        let Some(topics) = topics else { return Ok(TopicNumbers::new()) };
+        let numbers = topics.numbers();
         found.topics = topics.count();
         let place = place(terminal.audience, self.args.decision.form);
         let progress = Progress::of((topics.offsets(), "records read"), terminal.err, place);
         let read = topics.read(self.reader, progress).await?;
         found.read = read;
-        Ok(read.check()?)
+        read.check()?;
+        Ok(numbers)
     }
 
     /// What is missing of a table, and the rows that are to be sent.
-    async fn compare(&self, table: &Compared, from: &Start) -> Result<(OfTable, Query), TaskError> {
+    async fn compare(
+        &self,
+        table: &ComparedTable,
+        from: &Start,
+        topics: &TopicNumbers,
+    ) -> Result<(OfTable, Query), TaskError> {
         let count = async |query: &Query| {
             let row = self.reader.query_one(&query.count(), &[]).await?;
             Ok::<_, TaskError>(row.try_get::<_, i64>(0)?.unsigned_abs())
         };
-        let all = table.since(self.config, from)?;
+        let all = table.in_scope(self.config)?;
         let rows = count(&all).await?;
         let oldest = table.oldest(self.reader).await?;
-        let (missing, without_row) = match self.args.selected {
+        let (missing, of_records) = match self.args.selected {
             RecoveredRows::All => (all, None),
             RecoveredRows::Missing => {
-                let without_row = table.without_row(self.reader, (&all, from), SEEN).await?;
-                (table.missing(&all, SEEN), Some(without_row))
+                let of = (table, &all);
+                let elsewhere =
+                    own_topics::forget_copies(self.reader, self.config, of, topics).await?;
+                let without_row = table.without_row(self.reader, (&all, from)).await?;
+                (table.missing(&all), Some(OfRecords { elsewhere, without_row }))
             }
         };
         let missing_count = count(&missing).await?;
-        let undecided = table.without_decided(self.reader, self.config, (&missing, from)).await?;
-        let (query, decided) = match undecided {
-            None => (missing, 0),
-            Some(query) => {
-                let left = count(&query).await?;
-                (query, missing_count.saturating_sub(left))
-            }
+        let undecided = table.without_decided(self.reader, self.config, &missing).await?;
+        let with_id_of_decided = match &undecided {
+            None => 0,
+            Some(undecided) => missing_count.saturating_sub(count(undecided).await?),
         };
-        let of_table = OfTable {
-            table: table.rows.row.table.clone(),
-            rows,
-            missing: missing_count,
-            decided,
-            without_row,
-            oldest,
-            scope: if table.is_whole() { Scope::Whole } else { Scope::Since },
-            sent: None,
+        let (query, decided, decided_sent) = match (undecided, table.decided) {
+            (Some(undecided), DecidedRows::LeftOut) => (undecided, with_id_of_decided, 0),
+            (Some(_) | None, _) => (missing, 0, with_id_of_decided),
         };
-        Ok((of_table, query))
+        let outside = table.outside(self.reader, rows).await?;
+        let figures = Figures { rows, missing: missing_count, decided, outside };
+        let name = table.rows.row.table.clone();
+        let compared = Compared::by(table.scope.clone(), name, figures);
+        Ok((OfTable { compared, of_records, decided_sent, oldest, sent: None }, query))
+    }
+
+    /// The proof that closes the gaps.
+    fn nothing_missing(&self, found: &Found, prepared: &Prepared) -> Result<ClosedGap, TaskError> {
+        let settled: Vec<_> = found.tables.iter().map(OfTable::settled).collect();
+        ClosedGap::of(&self.required(&prepared.catalog), &settled).ok_or_else(|| {
+            let what = "not every row that was missing is settled: nothing was closed";
+            Failure::of(Case::RecoverUnsettled, what).into()
+        })
     }
 
     /// Closes the gaps, with the figures. The slot is still held.
@@ -342,15 +400,15 @@ impl Recovery<'_> {
         &self,
         holder: &SlotHolder,
         prepared: &Prepared,
-        found: &Found,
+        closed: &ClosedGap,
     ) -> Result<(), TaskError> {
         let facts =
             accept::read_facts(self.config, self.records, self.source, holder.pid()).await?;
         // While no router has written them down, a new slot gives them another code.
         let facts = facts.with_shown(self.gaps);
         // Rows that a publication leaves out for a while are in neither snapshot nor stream.
-        if facts.reading.catalog != prepared.catalog {
-            return Err(accept::changed().into());
+        if let Some(what) = altered(&prepared.catalog, &facts.reading.catalog) {
+            return Err(altered_meanwhile(&what).into());
         }
         let open = recoverable_gaps(&facts.witness);
         let known = names(self.gaps);
@@ -362,17 +420,19 @@ impl Recovery<'_> {
             let begins_at = gap.interval.from.as_ref().map(|from| from.lsn);
             known.contains(&gap.name()) || begins_at.is_some_and(|lsn| Some(lsn) >= first)
         };
-        if !open.iter().all(is_compared) {
-            return Err(accept::changed().into());
+        if let Some(other) = open.iter().find(|gap| !is_compared(gap)) {
+            return Err(altered_meanwhile(&format!("{} was found", other.name())).into());
         }
         let open: Vec<OpenFinding> = open.into_iter().map(OpenFinding::Gap).collect();
         let by = self.args.decision.decider(self.access.environment).by;
-        let next = facts.closed(self.config, &open, &by)?.with_recovered(Recovered {
-            rows: found.tables.iter().map(OfTable::to_send).sum(),
-            records: found.tables.iter().map(OfTable::records).sum(),
-        });
+        let next = facts.closed(self.config, &open, &by)?.with_recovered(closed);
         Ok(self.records.write(COMMAND, &next).await?)
     }
+}
+
+/// Rows may be in neither snapshot nor stream.
+fn altered_meanwhile(what: &str) -> Failure {
+    Failure::of(Case::RecoverAltered, format!("nothing was closed: {what} meanwhile"))
 }
 
 /// What is done, unless a person ends it by Ctrl-C.

@@ -12,11 +12,11 @@ use crate::{
         flags::{AdminArgs, Overrides},
     },
     config::table_name,
-    republish::sender::BadRows,
+    republish::{selection::OrderColumn, sender::BadRows},
 };
 
 /// The header that a record has which is sent again.
-pub(super) const MARKER: &str = "outbox_replay";
+pub(in crate::cli) const MARKER: &str = "outbox_replay";
 
 /// The flags that say which rows; one of them is needed.
 const ROWS: [&str; 6] = ["ids", "keys", "since", "until", "condition", "all"];
@@ -112,11 +112,13 @@ pub enum BadRow {
     Skip,
 }
 
-impl From<BadRow> for BadRows {
-    fn from(bad: BadRow) -> Self {
-        match bad {
-            BadRow::Stop => Self::Stop,
-            BadRow::Skip => Self::LeaveOut,
+impl BadRow {
+    /// The same where rows that are left out are written down for retention, which could not tell
+    /// one without an id from others.
+    pub(in crate::cli) fn keeping(self, id: Result<&OrderColumn, &String>) -> BadRows {
+        match (self, id) {
+            (Self::Stop, _) | (Self::Skip, Err(_)) => BadRows::Stop,
+            (Self::Skip, Ok(id)) => BadRows::Keep(id.place),
         }
     }
 }

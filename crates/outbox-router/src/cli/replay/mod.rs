@@ -23,8 +23,8 @@ mod report;
 mod select;
 mod work;
 
-pub(super) use args::rate;
 pub use args::{Audit, BadRow, Marker, ReplayArgs, Selected, Start};
+pub(super) use args::{MARKER, rate};
 use std::time::Duration;
 
 use relay::{Failure, RepublishSettings, TopicFacts, TopicName};
@@ -47,7 +47,6 @@ use crate::{
         sender::{BadRows, Counts, Ended},
     },
 };
-use args::MARKER;
 use report::{Outcome, Plan};
 use work::{COMMAND, Early, Replay, Selection};
 
@@ -131,7 +130,8 @@ impl Replay<'_> {
             Form::Json => {
                 let (counts, topics, ended) = (Counts::default(), Vec::new(), Ended::Complete);
                 let (took, left_out) = (Duration::ZERO, Vec::new());
-                let sent = Sent { counts, topics, ended, took, left_out };
+                let kept = Vec::new();
+                let sent = Sent { counts, topics, ended, took, left_out, kept };
                 let outcome = Outcome { sent, run: None };
                 writeln!(terminal.out, "{:#}", report::document(plan, &outcome, self.args))?;
             }

@@ -2,18 +2,16 @@
 
 use std::{io, time::Duration};
 
-use relay::Failure;
 use serde_json::{Value, json};
 
 use super::args::{MARKER, Marker, ReplayArgs};
 use crate::{
     cli::{
         decision_args::Effect,
-        print_failure::print_failure,
+        print_failure::{failure_json, print_failure},
         republication::{Sent, rate},
         shown_bytes,
     },
-    codes::hint,
     republish::sender::{Counts, Ended},
     wording::roughly,
 };
@@ -208,13 +206,5 @@ pub(super) fn document(plan: &Plan, outcome: &Outcome, args: &ReplayArgs) -> Val
         "seconds": took.as_secs_f64(),
         "run": run,
         "resumed": plan.resumed.map(|(run, _)| run),
-    })
-}
-
-fn failure_json(failure: &Failure) -> Value {
-    json!({
-        "code": failure.code.as_str(),
-        "message": failure.message_with_causes(),
-        "hint": hint(failure),
     })
 }

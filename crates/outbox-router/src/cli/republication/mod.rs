@@ -22,6 +22,7 @@ use crate::{
     republish::{
         destination::Destination,
         journal::{Completeness, Run},
+        left_out::LeftOut,
         rows::Rows,
         selection::Query,
         sender::{BadRows, Counts, Ended, Sender, Settings},
@@ -29,10 +30,9 @@ use crate::{
 };
 
 /// Statements of a person's run may take long (`transaction_timeout` is of PostgreSQL 17); what
-/// waits for a lock would block writers. Policies of row-level security that would hide rows are
-/// refused.
+/// waits for a lock would block writers.
 pub(super) const SESSION: &str = "set lock_timeout = '5s'; set statement_timeout = 0; \
-     set idle_in_transaction_session_timeout = 0; set row_security = off; \
+     set idle_in_transaction_session_timeout = 0; \
      select pg_catalog.set_config(name, '0', false) from pg_catalog.pg_settings \
      where name = 'transaction_timeout'";
 
@@ -64,6 +64,8 @@ pub(super) struct Sent {
     pub(super) took: Duration,
     /// Ids of rows that were left out, the first hundred.
     pub(super) left_out: Vec<String>,
+    /// All of them, where each is named.
+    pub(super) kept: Vec<LeftOut>,
 }
 
 /// Where progress is shown.
@@ -86,6 +88,7 @@ impl Republication<'_> {
         (err, place): (&mut (dyn io::Write + Send), Place),
     ) -> Result<Sent, Failure> {
         let settings = Settings {
+            id_column: self.rows.columns.id.as_ref().ok().map(|id| id.name.clone()),
             bad_rows: self.bad_rows,
             rate: self.rate,
             row_bytes: prepare::size(self.config.limits.row_bytes),
@@ -101,8 +104,8 @@ impl Republication<'_> {
         with_brokers(&mut ended, &self.config.kafka.bootstrap_servers);
         progress.close();
         let (counts, topics, took) = (sender.counts(), sender.topics(), progress.elapsed());
-        let left_out = progress.take_left_out();
-        Ok(Sent { counts, topics, ended, took, left_out })
+        let (left_out, kept) = (progress.take_left_out(), sender.take_left_out());
+        Ok(Sent { counts, topics, ended, took, left_out, kept })
     }
 }
 
@@ -137,7 +140,7 @@ impl Sent {
         match completeness {
             Completeness::Complete => noted,
             // What has stopped the run may be that PostgreSQL does not answer.
-            Completeness::Partial => Ok(()),
+            Completeness::Partial | Completeness::GivenUp => Ok(()),
         }
     }
 }

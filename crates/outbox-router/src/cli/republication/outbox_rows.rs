@@ -10,6 +10,7 @@ use crate::{
     cli::{
         TaskError,
         explain_row::{dry_run_of, why_none_fits},
+        row_security,
     },
     config::{Config, SourceKind},
     prepare,
@@ -43,6 +44,7 @@ impl OutboxRows {
         table: &TableName,
     ) -> Result<Self, TaskError> {
         let row = TableRow::describe(client, table).await?;
+        row_security::check(client, &row).await?;
         let (mut commit_times, encoding) = server(client).await?;
         if config.postgres.source == SourceKind::Polling {
             // A record of a row that is polled never has that time.
@@ -64,11 +66,16 @@ impl OutboxRows {
         Query::all(&self.row, &self.columns, self.timestamp, self.commit_times)
     }
 
+    /// `server_encoding`, as COPY is asked for it.
+    pub(in crate::cli) const fn encoding(&self) -> &'static str {
+        self.encoding
+    }
+
     /// The routing, which knows the table.
     ///
     /// # Errors
     /// The configuration does not fit the table.
-    pub(super) fn republish(
+    pub(in crate::cli) fn republish(
         &self,
         config: &Config,
         settings: RepublishSettings,

@@ -85,7 +85,8 @@ pub struct BackfillArgs {
     /// Send at most so many records a second
     #[arg(long, value_name = "N", value_parser = rate, requires = "older")]
     pub rate: Option<NonZeroU32>,
-    /// Leave out rows that cannot become a record, and name them, instead of stopping at the first
+    /// Leave out rows that cannot become a record, instead of stopping at the first:
+    /// outbox_router.left_out names them, and retention keeps them in the table
     #[arg(long = "skip-bad", num_args = 0, default_value = "stop")]
     #[arg(default_missing_value = "skip", requires = "older")]
     pub bad: BadRow,
@@ -98,4 +99,11 @@ pub enum OlderRows {
     Leave,
     /// They are sent.
     Send,
+}
+
+impl BackfillArgs {
+    /// What happens to all rows that are older than the slot: a condition leaves some of them.
+    pub(super) const fn older(&self) -> OlderRows {
+        if self.condition.is_some() { OlderRows::Leave } else { self.rows }
+    }
 }

@@ -6,7 +6,9 @@
 use std::io;
 
 use relay::{
-    Case, Code, Failure, TopicName,
+    Case, Code, Failure, TableName, TopicName,
+    delivered::compared::altered,
+    source::Catalog,
     witness::{OpenFinding, Witness},
 };
 
@@ -37,7 +39,7 @@ pub(super) enum Next {
 
 /// When the slot was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SlotOrigin {
+pub(in crate::cli) enum SlotOrigin {
     /// This command has created it.
     Now,
     /// It existed already: only a witness shows what happened to it before.
@@ -46,10 +48,35 @@ pub(super) enum SlotOrigin {
 
 /// The slot that the witness is created for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Slot {
+pub(super) struct Slot<'a> {
     pub(super) origin: SlotOrigin,
     /// The walsender by which this command holds it.
     pub(super) holder: Option<i32>,
+    /// The tables of which every row that is older than the slot was sent.
+    pub(super) sent: &'a [TableName],
+    /// Of a slot that has divided rows.
+    pub(super) divided: Option<Divided<'a>>,
+}
+
+/// A reading from before a slot divided rows, for the witness that begins there: a table that was
+/// altered since may have rows in neither.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cli) struct Divided<'a> {
+    /// Publication and tables, read before the slot was made.
+    pub(in crate::cli) before: &'a Catalog,
+    /// The failure.
+    pub(in crate::cli) altered: Case,
+}
+
+impl Divided<'_> {
+    /// # Errors
+    /// Publication, tables or partitions are not as they were.
+    pub(in crate::cli) fn check(self, now: &Catalog) -> Result<(), Failure> {
+        match altered(self.before, now) {
+            None => Ok(()),
+            Some(what) => Err(Failure::of(self.altered, format!("{what} while rows were divided"))),
+        }
+    }
 }
 
 /// Reads the state topic, if a witness is kept, to see that Kafka answers before anything is made.
@@ -101,7 +128,7 @@ fn records(
 /// Creates the first witness, unless there is one.
 pub(super) async fn record(
     part: RecordPart,
-    made: Slot,
+    made: Slot<'_>,
     config: &Config,
     access: Access<'_>,
     out: Out<'_>,
@@ -147,7 +174,7 @@ async fn find(
 async fn make(
     records: &Records,
     stored: &PipelineRecords,
-    made: Slot,
+    made: Slot<'_>,
     config: &Config,
     reading: SourceReading,
     out: Out<'_>,
@@ -157,9 +184,14 @@ async fn make(
         // A router that streams advances the slot meanwhile, and writes a witness of its own.
         if failure.code == Code::SlotInUse { failure } else { missing(topic, failure) }
     })?;
+    if let Some(divided) = made.divided {
+        divided.check(&baseline.catalog)?;
+    }
+    let begun = Witness::begin(&baseline, &stored.cluster, &config.outboxes());
+    let begun = begun.with_older_rows_sent(made.sent, &baseline.catalog);
     let first = Witness {
         began_without: (made.origin == SlotOrigin::Before).then(|| baseline.beginning()),
-        ..Witness::begin(&baseline, &stored.cluster, &config.outboxes())
+        ..begun
     };
     records.write("setup", &first).await.map_err(|failure| missing(topic, failure))?;
     writeln!(out, "witness: created in {topic}, everything after {} is noticed", first.position)?;

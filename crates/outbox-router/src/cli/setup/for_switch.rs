@@ -8,7 +8,7 @@ use tokio_postgres::Client;
 
 use super::{
     check_slot,
-    first::{self, Slot, SlotOrigin},
+    first::{self, Divided, Slot, SlotOrigin},
     mend_publication, preflight, publication, role, router_schema, transaction,
 };
 use crate::{
@@ -112,16 +112,18 @@ pub(in crate::cli) async fn make_topic(config: &Config, access: Access<'_>) -> R
     }
 }
 
-/// Writes the first witness, unless there is one. The command holds the slot by `holder`.
+/// Writes the first witness, unless there is one, of a slot that the command holds by `holder`;
+/// `sent`: the tables of which every row that is older than the slot was sent.
 ///
 /// # Errors
-/// The source does not fit, or Kafka refuses.
+/// The source does not fit, or is not as it was when rows were `divided`, or Kafka refuses.
 pub(in crate::cli) async fn record_beginning(
     (config, access): (&Config, Access<'_>),
-    holder: Option<i32>,
+    (divided, holder, sent): (Option<Divided<'_>>, Option<i32>, &[TableName]),
     out: &mut (dyn io::Write + Send),
 ) -> Result<(), TaskError> {
-    let made = Slot { origin: SlotOrigin::Now, holder };
+    let origin = if divided.is_some() { SlotOrigin::Now } else { SlotOrigin::Before };
+    let made = Slot { origin, holder, sent, divided };
     let recorded = Box::pin(first::record(RecordPart::Include, made, config, access, out)).await;
     recorded.map(drop).map_err(|mut error| {
         if let TaskError::Failure(failure) = &mut error

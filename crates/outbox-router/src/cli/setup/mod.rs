@@ -36,7 +36,7 @@ mod unused;
 
 use std::io;
 
-use relay::{OutboxTable, TableName};
+use relay::{Case, OutboxTable, TableName};
 use tokio_postgres::Client;
 
 use super::{
@@ -48,10 +48,10 @@ use super::{
 use crate::{
     codes,
     config::{Config, SourceKind},
-    shell::SlotHolder,
 };
 pub use args::{BackfillArgs, OlderRows, SetupArgs};
-use backfill::{Backfill, Backfilled};
+use backfill::{Backfill, Backfilled, DividedSlot};
+pub(super) use first::Divided;
 use first::{Next, SlotOrigin};
 pub(super) use for_switch::{
     RouterRole, check_kafka, check_stream, make_role, make_topic, record_beginning, refuse_unready,
@@ -147,6 +147,7 @@ async fn apply(
     let version = with_connection(access, "setup", async |client| {
         client.batch_execute(sql::TIMEOUTS).await?;
         let version = preflight::server(client).await?;
+        preflight::filters(client, config).await?;
         // Checked before anything is created, so that a refusal leaves nothing behind.
         let are_switched = polled_before::are_switched(client, &tables).await?;
         let slot = slot::find(client, name).await?;
@@ -182,31 +183,41 @@ async fn apply(
         first::make_topic(args.record, config, access).await?;
     }
     let slots = Slots { args, config, access, tables: &tables, version };
-    let Some((origin, holder)) = Box::pin(slots.make(slot, terminal)).await? else {
+    let Some((origin, held)) = Box::pin(slots.make(slot, terminal)).await? else {
         return Ok(Exit::Failure);
     };
     let out = &mut *terminal.out;
-    let pid = holder.as_deref().and_then(SlotHolder::pid);
-    let made = first::Slot { origin, holder: pid };
-    let next = Box::pin(first::record(args.record, made, config, access, out)).await?;
-    drop(holder);
+    let pid = held.as_deref().and_then(|held| held.holder.pid());
+    // Of a slot that an earlier process has made, it is not known what was done since.
+    let sent = match (origin, args.backfill.older()) {
+        (SlotOrigin::Now, OlderRows::Send) => &tables[..],
+        (SlotOrigin::Now, OlderRows::Leave) | (SlotOrigin::Before, _) => &[],
+    };
+    let divided = held.as_deref().map(DividedSlot::divided);
+    let made = first::Slot { origin, holder: pid, sent, divided };
+    let next = slots.record(made, out).await?;
+    drop(held);
     letter_topic::report(args.record, config, out).await?;
     for note in unused::notes(args, config) {
         writeln!(out, "note: {note}")?;
     }
+    say_next(next, out)?;
+    Ok(Exit::Done)
+}
+
+fn say_next(next: Next, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
     match next {
-        Next::Run => writeln!(out, "next: outbox-router run")?,
+        Next::Run => writeln!(out, "next: outbox-router run"),
         Next::RecoverFirst => writeln!(
             out,
             "next: outbox-router recover {} sends the missing rows and closes the gap; or \
              outbox-router accept gives them up; only then: outbox-router run",
             codes::ADMIN
-        )?,
+        ),
         Next::AcceptFirst => {
-            writeln!(out, "next: outbox-router accept, and only then: outbox-router run")?;
+            writeln!(out, "next: outbox-router accept, and only then: outbox-router run")
         }
     }
-    Ok(Exit::Done)
 }
 
 /// What is made in one transaction.
@@ -262,20 +273,42 @@ struct Slots<'a> {
 }
 
 impl Slots<'_> {
+    const fn backfill(&self) -> Backfill<'_> {
+        let Self { args, config, access, tables, version } = *self;
+        Backfill { args, config, access, tables, version }
+    }
+
+    /// Writes the first witness. Where rows that a back-fill has divided were altered before it,
+    /// the back-fill goes on.
+    async fn record(
+        &self,
+        made: first::Slot<'_>,
+        out: &mut (dyn io::Write + Send),
+    ) -> Result<Next, TaskError> {
+        let Self { args, config, access, .. } = *self;
+        let recorded = Box::pin(first::record(args.record, made, config, access, out)).await;
+        if let Err(TaskError::Failure(failure)) = &recorded
+            && failure.case == Some(Case::BackfillAltered)
+        {
+            self.backfill().reopen().await?;
+        }
+        recorded
+    }
+
     /// Makes the slot, and sends the older rows if it is told to; `None`: not all of them. A holder
     /// keeps the slot from routers.
     async fn make(
         &self,
         slot: Option<ExistingSlot>,
         terminal: &mut Terminal<'_>,
-    ) -> Result<Option<(SlotOrigin, Option<Box<SlotHolder>>)>, TaskError> {
-        let Self { args, config, access, tables, version } = *self;
+    ) -> Result<Option<(SlotOrigin, Option<Box<DividedSlot>>)>, TaskError> {
+        let Self { args, config, access, version, .. } = *self;
         let name = config.postgres.slot.as_str();
         match (slot, args.backfill.rows) {
             (slot, OlderRows::Send) => {
-                let backfill = Backfill { args, config, access, tables, version };
-                Ok(match Box::pin(backfill.carry_out(slot.as_ref(), terminal)).await? {
-                    Backfilled::Complete(holder) => Some((SlotOrigin::Now, holder)),
+                Ok(match Box::pin(self.backfill().carry_out(slot.as_ref(), terminal)).await? {
+                    Backfilled::Complete(None) => Some((SlotOrigin::Before, None)),
+                    Backfilled::Complete(held) => Some((SlotOrigin::Now, held)),
                     Backfilled::Stopped => None,
                 })
             }

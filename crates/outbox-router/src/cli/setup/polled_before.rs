@@ -1,16 +1,13 @@
 //! Tables that workers poll, or are about to hand over: a slot that is made beside them would send
 //! every row twice, and none that was pending before it.
 
-use relay::TableName;
+use relay::{TableName, handover::switch::SwitchState};
 use tokio_postgres::Client;
 
 use crate::{
     cli::{TaskError, connect::denied},
     held,
-    polling::sql::{
-        polled_last,
-        switch::{SwitchState, switching},
-    },
+    polling::sql::{polled_last, switch::switching},
     postgres::quote_table,
 };
 

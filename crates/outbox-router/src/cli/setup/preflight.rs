@@ -1,9 +1,16 @@
 //! Checks whether the server can have a logical slot at all, before anything is created on it.
 
-use relay::{Case, Code, Failure};
+use relay::{Case, Code, Failure, source::Oid};
 use tokio_postgres::Client;
 
 use super::TaskError;
+use crate::{
+    cli::explain_row::{dry_run_of, why_none_fits},
+    config::Config,
+    filter_labels::check_filters,
+    prepare,
+    republish::table_row::TableRow,
+};
 
 /// The first version with everything that the statements use.
 const OLDEST: i32 = 13_00_00;
@@ -27,4 +34,27 @@ pub(super) async fn server(client: &Client) -> Result<i32, TaskError> {
         return Err(Failure::new(Code::WalLevel, message).into());
     }
     Ok(version)
+}
+
+/// Refuses words of `where` that a column of a table that exists cannot have: with them the router
+/// would stop at the first row, or leave rows out.
+pub(super) async fn filters(mut client: &Client, config: &Config) -> Result<(), TaskError> {
+    let outboxes = config.outboxes();
+    check_filters(&mut client, &outboxes).await?;
+    let row_bytes = prepare::size(config.limits.row_bytes);
+    for outbox in outboxes.tables.iter().filter(|outbox| outbox.filter.is_some()) {
+        let row = match TableRow::describe(client, &outbox.name).await {
+            Ok(row) => row,
+            Err(failure) if failure.code == Code::TableMissing => continue,
+            Err(failure) => return Err(failure.into()),
+        };
+        let run = dry_run_of(&row, &outboxes, row_bytes)?;
+        if run.mapping(Oid::from_u32(row.oid)).is_none() {
+            let why = why_none_fits(&row, &outboxes, row_bytes)?;
+            if why.case == Some(Case::FilterWord) {
+                return Err(why.into());
+            }
+        }
+    }
+    Ok(())
 }

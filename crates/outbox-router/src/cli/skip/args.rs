@@ -1,11 +1,14 @@
 //! The flags of `skip`.
 
-use clap::Args;
-use relay::Lsn;
+use clap::{Args, ValueEnum};
+use relay::{Lsn, TableName};
 
-use crate::cli::{
-    decision_args::DecisionArgs,
-    flags::{AdminArgs, Overrides},
+use crate::{
+    cli::{
+        decision_args::DecisionArgs,
+        flags::{AdminArgs, Overrides},
+    },
+    config::table_name,
 };
 
 /// `skip`
@@ -17,6 +20,16 @@ pub struct SkipArgs {
     /// The value of the row's id column; left out for a row without an id
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
+    /// The row's table, where several are configured: `recover` leaves out a row that was skipped
+    /// only where its table is known
+    #[arg(long, value_name = "SCHEMA.TABLE", value_parser = table_name)]
+    pub table: Option<TableName>,
+    /// Let the slot pass the whole transaction, which the server cannot send since it cannot print
+    /// a row of it (P008); its rows are noted as left out, and those that can be read are sent by
+    /// dead-letters requeue --left-out
+    #[arg(id = "given_up", long = "transaction", num_args = 0, default_value = "row")]
+    #[arg(default_missing_value = "transaction", conflicts_with_all = ["id", "table"])]
+    pub given_up: GivenUp,
     /// How it is decided.
     #[command(flatten)]
     pub decision: DecisionArgs,
@@ -26,6 +39,15 @@ pub struct SkipArgs {
     /// What was set after the command.
     #[command(flatten)]
     pub overrides: Overrides,
+}
+
+/// Whether one row is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum GivenUp {
+    /// One row.
+    Row,
+    /// The transaction.
+    Transaction,
 }
 
 fn lsn(text: &str) -> Result<Lsn, &'static str> {

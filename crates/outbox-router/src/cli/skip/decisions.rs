@@ -1,11 +1,11 @@
 //! Skips in `outbox_router.decision`. The router compares them with the row at which it stands.
 
-use relay::{Code, Failure, Lsn};
+use relay::{Code, Failure, Lsn, TableName};
 use tokio_postgres::{Client, types::ToSql};
 
 use crate::{
     cli::{TaskError, connect, dead_letters::DecidedBy, decision_args::Decider},
-    postgres::utc,
+    postgres::{quote_literal, utc},
 };
 
 /// `$1` to `$4`.
@@ -23,6 +23,8 @@ pub(super) struct Place<'a> {
     pub(super) slot: &'a str,
     pub(super) commit_lsn: Lsn,
     pub(super) event_id: Option<&'a str>,
+    /// Its table, where that is known.
+    pub(super) table: Option<&'a TableName>,
 }
 
 /// A decision that was made.
@@ -50,6 +52,15 @@ pub(super) async fn read(client: &Client, place: Place<'_>) -> Result<Option<Dec
     let rows = client.query(&query, &with(&place, &lsn)).await.map_err(failure)?;
     let Some(row) = rows.first() else { return Ok(None) };
     Ok(Some(Decided { at: row.try_get(0)?, by: row.try_get(1)?, reason: row.try_get(2)? }))
+}
+
+/// Whether a decision says whose row it is about: the table of an earlier version lacks the column
+/// until `setup --dead-letters` adds it.
+pub(in crate::cli) async fn names_tables(client: &Client) -> Result<bool, TaskError> {
+    let query = "select exists (select from pg_attribute \
+         where attrelid = to_regclass('outbox_router.decision') and attname = 'table_name' \
+         and not attisdropped)";
+    Ok(client.query_one(query, &[]).await?.try_get(0)?)
 }
 
 /// The latest decision to skip a row with this id, and the transaction that it names; `None` also
@@ -89,13 +100,21 @@ pub(super) async fn write(
     if let Some(decided) = read(client, place).await? {
         return Ok(Written::Before(decided));
     }
+    let names_tables = names_tables(client).await?;
     let mut parameters = with(&place, &lsn);
     let decided: [&(dyn ToSql + Sync); 2] = [&decider.reason, &decider.by];
     parameters.extend(decided);
-    let record = "insert into outbox_router.decision \
-        (pipeline, slot, commit_lsn, event_id, action, reason, decided_by) \
-        values ($1, $2, $3::text::pg_lsn, $4, 'skip', $5, $6::text || ' as ' || session_user)";
-    client.execute(record, &parameters).await.map_err(failure)?;
+    let table = place.table.filter(|_| names_tables).map(|table| quote_literal(&table.to_string()));
+    let (column, value) = match &table {
+        Some(table) => (", table_name", format!(", {table}")),
+        None => ("", String::new()),
+    };
+    let record = format!(
+        "insert into outbox_router.decision \
+         (pipeline, slot, commit_lsn, event_id, action, reason, decided_by{column}) \
+         values ($1, $2, $3::text::pg_lsn, $4, 'skip', $5, $6::text || ' as ' || session_user{value})"
+    );
+    client.execute(&record, &parameters).await.map_err(failure)?;
     client.batch_execute("commit").await?;
     Ok(Written::Now)
 }

@@ -13,16 +13,24 @@
 //! {"action": "skip", "dry_run": false, "lsn": "0/16B3748", "id": "e-101", "written": true,
 //!  "router": {"stands_there": true, "says": "R009: …"}, "decided_before": null}
 //! ```
-//! where `router.says` is null where no router of this slot answers, and `decided_before` is
+//! With `--transaction` (the module `transaction`):
+//! ```json
+//! {"action": "skip", "dry_run": false, "lsn": "0/16B3748", "transaction": 745, "before": 0,
+//!  "error": "…", "left_out": {"public.outbox": ["e-101"]}, "without_id": 0, "passed": true,
+//!  "run": 7}
+//! ```
+//! Else `router.says` is null where no router of this slot answers, and `decided_before` is
 //! `{"at": "…", "by": "…", "reason": null}` where the same was decided before.
 
 mod args;
 mod decisions;
 mod standing;
+mod transaction;
 
 use std::io;
 
-pub use args::SkipArgs;
+pub use args::{GivenUp, SkipArgs};
+use relay::TableName;
 use serde_json::{Value, json};
 
 use super::{
@@ -32,8 +40,8 @@ use super::{
     router_status, shown_bytes, sql,
 };
 use crate::config::Config;
-pub(super) use decisions::of_event;
 use decisions::{Decided, Place, Written};
+pub(super) use decisions::{names_tables, of_event};
 use standing::Standing;
 
 const CONSEQUENCE: &str = "\
@@ -50,6 +58,13 @@ enum Ending {
     Before(Decided),
 }
 
+/// The only table that is configured.
+fn of_one_table(config: &Config) -> Option<&TableName> {
+    let mut tables = config.tables();
+    let only = tables.next()?;
+    tables.next().is_none().then_some(&only.name)
+}
+
 /// Shows, asks, decides, and reports.
 pub(super) async fn skip(
     args: &SkipArgs,
@@ -57,11 +72,15 @@ pub(super) async fn skip(
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
+    if args.given_up == GivenUp::Transaction {
+        return Box::pin(transaction::skip(args, config, access, terminal)).await;
+    }
     let place = Place {
         pipeline: config.name.as_str(),
         slot: config.postgres.slot.as_str(),
         commit_lsn: args.lsn,
         event_id: args.id.as_deref(),
+        table: args.table.as_ref().or(of_one_table(config)),
     };
     let before = with_connection(access, "skip", async |client| {
         client.batch_execute(sql::TIMEOUTS).await?;

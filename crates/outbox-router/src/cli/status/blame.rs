@@ -10,7 +10,7 @@ use super::{
     router,
     sample::{SlotSample, is_lost},
 };
-use crate::{monitor::Blame, status::Word, wording};
+use crate::{codes::Advice, monitor::Blame, status::Word, wording};
 
 /// Bytes behind below which the router keeps up: so much is always under way.
 const KEEPS_UP_BYTES: u64 = 1 << 20;
@@ -86,12 +86,26 @@ pub(super) fn of_router(router: Option<&Value>) -> Option<BlameLine> {
     let verdict = router?.get("verdict")?;
     let text = |key: &str| verdict.get(key)?.as_str();
     let who = Who::of_router(text("blame")?)?;
+    let standby = awaited_standby(router?);
+    let is_for_standby = text("code") == Some(Advice::StandbySlotMissing.as_str());
+    let standby = standby.filter(|_| is_for_standby);
     if text("acts") == Some("person") {
-        return Some(who.because("it does not go on by itself").of_person());
+        let why = standby.unwrap_or_else(|| "it does not go on by itself".to_owned());
+        return Some(who.because(why).of_person());
+    }
+    if let Some(why) = standby {
+        return Some(who.because(why));
     }
     let is_ok = text("word") == Some(Word::Ok.as_str());
     let why = if who == Who::Part(Blame::Nobody) && is_ok { "it keeps up" } else { "" };
     Some(who.because(why))
+}
+
+/// The standby for which the walsender waits.
+fn awaited_standby(router: &Value) -> Option<String> {
+    let slots = router.get("server")?.get("waits_for_standbys")?.as_array()?;
+    let slot = slots.first()?.as_str()?;
+    Some(format!("the walsender waits for the standby of slot {slot}"))
 }
 
 /// Where there is no slot.

@@ -5,6 +5,7 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::{
+    blame::BlameLine,
     finding::{Finding, hint_json},
     limit,
     overall::{Overall, overall},
@@ -101,7 +102,7 @@ pub(super) fn to_do(
     for (label, finding) in findings.chain(notes) {
         let code = finding.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
         if overall.says(finding) {
-            to_type(&format!("{label}{code}"), finding.hint.as_ref(), out)?;
+            to_type(&format!("{label}{code}"), finding.hint.as_ref(), &verdict.blame, out)?;
             continue;
         }
         writeln!(out, "{label}{code}{}", finding.message)?;
@@ -116,9 +117,18 @@ pub(super) fn to_do(
 }
 
 /// What to type about what the sentence has said: in the line of its label where it is short.
-fn to_type(label: &str, hint: Option<&Hint>, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+fn to_type(
+    label: &str,
+    hint: Option<&Hint>,
+    blame: &BlameLine,
+    out: &mut (dyn io::Write + Send),
+) -> io::Result<()> {
     let Some(hint) = hint else {
-        return writeln!(out, "{label}nothing; it goes on by itself");
+        let what = match blame.needs_person {
+            true => "remove the cause that the message names; the router tries every 30 s",
+            false => "nothing; it goes on by itself",
+        };
+        return writeln!(out, "{label}{what}");
     };
     let mut text = String::new();
     let _written = write_parts(hint, INDENT, &mut text);

@@ -1,7 +1,7 @@
 //! Turns one reading into an answer: what is wrong, who has to act, and what to type. Plain
 //! functions of the reading.
 
-use relay::{Case, Class, Code, Failure, Lsn, Name};
+use relay::{Case, Class, Code, Failure, Lsn, Name, source::ReaderOf};
 
 use super::{
     blame::{self, BlameLine, Who},
@@ -139,8 +139,9 @@ fn silence(slot: &SlotSample, status: &StatusReading, config: &Config) -> Option
              admin.listen=HOST:PORT",
         )
     };
+    let is_of_pipeline = |name| ReaderOf::by_name(Some(name), &config.name) == ReaderOf::Pipeline;
     let (who, hint) = match holder.application.as_deref() {
-        Some(name) if name == config.name => {
+        Some(name) if is_of_pipeline(name) => {
             (format!("pid {pid}, a router by its name ({name})"), here())
         }
         Some(name) => (

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use relay::handover::switch::StreamedBefore;
 
 use crate::{
     cli::{
@@ -77,13 +78,21 @@ pub struct ToStreamArgs {
     pub overrides: Overrides,
 }
 
-/// Whether a person says that the tables were streamed from the slot.
+fn streamed_before(text: &str) -> Result<StreamedBefore, &'static str> {
+    match text {
+        "said" => Ok(StreamedBefore::Said),
+        "unsaid" => Ok(StreamedBefore::Unsaid),
+        _ => Err("write said or unsaid"),
+    }
+}
+
+/// Pending rows that are in no stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Streamed {
-    /// A person does.
-    Said,
-    /// Nobody does.
-    Unsaid,
+pub enum OlderPending {
+    /// They stay pending, and workers send them, behind later rows of their keys
+    Send,
+    /// They are given up, and marked as published
+    GiveUp,
 }
 
 /// `switch polling`
@@ -92,8 +101,12 @@ pub struct ToPollingArgs {
     /// The tables were streamed from this slot, although no witness says so, since
     /// kafka.state_topic is empty
     #[arg(long = "streamed", num_args = 0, default_value = "unsaid")]
-    #[arg(default_missing_value = "said")]
-    pub streamed: Streamed,
+    #[arg(default_missing_value = "said", value_parser = streamed_before)]
+    pub streamed: StreamedBefore,
+    /// What becomes of pending rows from before their table was an outbox of the stream, which no
+    /// slot has sent [default: refuse, where there are any]
+    #[arg(long, value_name = "WHAT")]
+    pub older: Option<OlderPending>,
     /// Whether it asks, and whether anything is changed.
     #[command(flatten)]
     pub how: HowArgs,
@@ -103,4 +116,14 @@ pub struct ToPollingArgs {
     /// What was set after the command.
     #[command(flatten)]
     pub overrides: Overrides,
+}
+
+impl ToPollingArgs {
+    /// The flags that a hint repeats.
+    pub(super) fn typed(&self) -> String {
+        match self.streamed {
+            StreamedBefore::Said => " --streamed".to_owned(),
+            StreamedBefore::Unsaid => String::new(),
+        }
+    }
 }

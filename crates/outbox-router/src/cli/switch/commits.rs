@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use relay::{Case, Failure};
+use relay::{Case, Failure, Xid, delivered::FullXid};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::{Client, types::ToSql};
 
@@ -34,6 +34,14 @@ impl Seen {
                      array(select x::text from pg_snapshot_xip(s) x) from pg_current_snapshot() s";
         let row = client.query_one(query, &[]).await?;
         Ok(Self { xmin: row.try_get(0)?, xmax: row.try_get(1)?, xip: row.try_get(2)? })
+    }
+
+    /// Whether it sees what this committed transaction has written, which the slot has still.
+    pub(super) fn sees(&self, xid: Xid) -> bool {
+        let low = |full: &String| full.parse().map(|full| FullXid::from_u64(full).of_row());
+        let behind = low(&self.xmax).map(|xmax| xmax.as_u32().wrapping_sub(xid.as_u32()));
+        behind.is_ok_and(|behind| (1..1 << 31).contains(&behind))
+            && !self.xip.iter().any(|open| low(open) == Ok(xid))
     }
 }
 

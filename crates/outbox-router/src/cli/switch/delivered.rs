@@ -6,8 +6,13 @@
 //! interrupted leaves rows pending that are delivered; the slot stays where it is, so the next run
 //! finds the same rows and those that came since.
 
+use std::collections::BTreeMap;
+
 use relay::{
     Code, Failure, Lsn,
+    delivered::{
+        HasEvents, RowAt, RowVersion, SentAgain, SentVersion, StreamEnd, Streamed, StreamedRows,
+    },
     polling::{RequestNumber, RowId, SettleRequest, ShardSet, TableIndex},
     source::Oid,
 };
@@ -15,14 +20,17 @@ use tokio::time::Instant;
 use tokio_postgres::{Client, SimpleQueryMessage};
 use uuid::Uuid;
 
-use super::{COMMAND, Described, Switching, TELL_EVERY};
+use super::{
+    COMMAND, Described, Switching, TELL_EVERY, args::ToPollingArgs, commits::Seen, no_position,
+    older::Events, polling::Delivered, unproved,
+};
 use crate::{
     cli::{TaskError, Terminal, connect::with_connection, republication::SESSION},
     polling::sql::{
         Database, PolledTable, begin_snapshot,
         switch::{UNDELIVERED, note_undelivered},
     },
-    shell::{Endpoint, RowsOf, SlotRows},
+    shell::{Endpoint, OfSlot, RowOfSlot, RowsOf, SlotRows},
 };
 
 /// How many rows are noted, and marked, at a time.
@@ -32,6 +40,10 @@ const BATCH: usize = 1_000;
 #[derive(Debug, Default)]
 pub(super) struct Marked {
     pub(super) rows: u64,
+    /// Rows that stay pending, since they were left out of what was sent, of each table.
+    pub(super) left_out: Vec<i64>,
+    /// Rows that are in no stream, of each table.
+    pub(super) older: Vec<i64>,
     /// Rows that were not as they were when they were read.
     pub(super) changed_meanwhile: u64,
 }
@@ -43,7 +55,8 @@ impl Switching<'_> {
     /// The slot or the tables cannot be read, or rows cannot be marked.
     pub(super) async fn mark_delivered(
         &self,
-        delivered_until: Lsn,
+        args: &ToPollingArgs,
+        Delivered { end, since }: &Delivered,
         terminal: &mut Terminal<'_>,
     ) -> Result<Marked, TaskError> {
         let Described { mut database, tables, .. } = self.described(Uuid::new_v4()).await?;
@@ -51,20 +64,23 @@ impl Switching<'_> {
         let work = with_connection(self.access, COMMAND, async |reader| {
             reader.batch_execute(SESSION).await?;
             reader.batch_execute(&begin_snapshot(None)).await?;
-            // Whatever the snapshot sees was committed before this.
-            let end = reader.query_one("select pg_current_wal_insert_lsn()::text", &[]).await?;
-            let end: String = end.try_get(0)?;
-            let end: Lsn = end.parse().map_err(|_| no_position())?;
+            let read_until = seen_until(reader).await?;
+            let catalog = self.catalog(Some(end.catalog())).await?;
             self.switched.touch(self.books).await?;
             reader.batch_execute(UNDELIVERED).await?;
             let rows = self.source()?.slot_rows(looked_for).await?;
-            let noted = note(reader, rows, &tables, (delivered_until, end)).await?;
+            let Noted { rows: noted, again, unknown } =
+                note(reader, rows, &tables, (end, read_until)).await?;
+            let streamed = end.streamed(read_until, &catalog, again).map_err(unproved)?;
             writeln!(
                 terminal.out,
                 "slot {}: has {noted} rows that are not delivered",
                 self.slot()
             )?;
-            let marked = mark(reader, &mut database, &tables, terminal).await?;
+            self.refuse_gone(reader, &tables, unknown).await?;
+            let events = self.events(reader, &tables, since, args).await?;
+            let of = (&*tables, &*events, streamed);
+            let marked = mark(reader, &mut database, of, terminal).await?;
             reader.batch_execute("rollback").await?;
             Ok(marked)
         });
@@ -72,7 +88,10 @@ impl Switching<'_> {
     }
 
     /// The tables as rows of the slot name them.
-    async fn looked_for(&self, tables: &[PolledTable]) -> Result<Vec<RowsOf>, TaskError> {
+    pub(super) async fn looked_for(
+        &self,
+        tables: &[PolledTable],
+    ) -> Result<Vec<RowsOf>, TaskError> {
         let partitions = "select relid::oid from pg_partition_tree($1::oid::regclass)";
         let mut looked_for = Vec::with_capacity(tables.len());
         for table in tables {
@@ -87,36 +106,93 @@ impl Switching<'_> {
     }
 }
 
-fn no_position() -> Failure {
-    Failure::new(Code::Protocol, "the server names no position of its WAL")
+/// Whatever the reader's snapshot sees was committed before this.
+pub(super) async fn seen_until(reader: &Client) -> Result<Lsn, TaskError> {
+    let end = reader.query_one("select pg_current_wal_insert_lsn()::text", &[]).await?;
+    let end: String = end.try_get(0)?;
+    Ok(end.parse().map_err(|_| no_position())?)
 }
 
-/// Notes the rows that are committed from the first position on, and before the second.
+/// What the slot has.
+struct Noted {
+    /// Rows that are not delivered.
+    rows: u64,
+    again: SentAgain,
+    /// How many more of each table that is not looked for.
+    unknown: BTreeMap<String, u64>,
+}
+
+/// Notes the rows that are committed behind the end of the stream and before `until`, and that the
+/// reader sees: the others stay pending whatever they are.
 async fn note(
     reader: &Client,
     mut rows: SlotRows,
     tables: &[PolledTable],
-    (from, until): (Lsn, Lsn),
-) -> Result<u64, TaskError> {
-    let mut noted = 0;
-    let mut pending: Vec<Vec<Vec<String>>> = vec![Vec::new(); tables.len()];
-    while let Some(row) = rows.next(until).await? {
-        if row.commit_at < from {
+    (end, until): (&StreamEnd, Lsn),
+) -> Result<Noted, TaskError> {
+    let seen = Seen::by(reader).await?;
+    let (mut noted, mut again, mut covered) = (0, end.sent_again(), HasEvents::No);
+    let mut unknown = BTreeMap::new();
+    let mut keys = Keys::of(tables);
+    while let Some(sent) = rows.next(until).await? {
+        let row = match sent {
+            OfSlot::Row(row) => row,
+            OfSlot::Unknown { table, commit_at } => {
+                if commit_at >= end.delivered_until() {
+                    *unknown.entry(table).or_default() += 1;
+                }
+                continue;
+            }
+            OfSlot::Committed(transaction) => {
+                let covered = std::mem::take(&mut covered);
+                again.committed(transaction, covered).map_err(unproved)?;
+                continue;
+            }
+        };
+        if again.covers(row.relation, row.commit_at) {
+            covered = HasEvents::Yes;
+        }
+        if row.commit_at < end.delivered_until() {
             continue;
         }
         noted += 1;
-        let (Some(ids), Some(table)) = (pending.get_mut(row.table), tables.get(row.table)) else {
-            continue;
-        };
-        ids.push(row.id);
-        if ids.len() >= BATCH {
-            write(reader, table, ids).await?;
+        if seen.sees(row.xid) {
+            keys.add(reader, row).await?;
         }
     }
-    for (table, ids) in tables.iter().zip(&mut pending) {
-        write(reader, table, ids).await?;
+    keys.end(reader).await?;
+    Ok(Noted { rows: noted, again, unknown })
+}
+
+/// The keys of rows of the slot, on their way into the reader's table of undelivered ones.
+pub(super) struct Keys<'t> {
+    tables: &'t [PolledTable],
+    /// Of each table.
+    ids: Vec<Vec<Vec<String>>>,
+}
+
+impl<'t> Keys<'t> {
+    pub(super) fn of(tables: &'t [PolledTable]) -> Self {
+        Self { tables, ids: vec![Vec::new(); tables.len()] }
     }
-    Ok(noted)
+
+    /// Notes a row, with others of its table.
+    pub(super) async fn add(&mut self, reader: &Client, row: RowOfSlot) -> Result<(), TaskError> {
+        let (Some(ids), Some(table)) = (self.ids.get_mut(row.table), self.tables.get(row.table))
+        else {
+            return Ok(());
+        };
+        ids.push(row.id);
+        if ids.len() >= BATCH { write(reader, table, ids).await } else { Ok(()) }
+    }
+
+    /// Notes those that are left.
+    pub(super) async fn end(mut self, reader: &Client) -> Result<(), TaskError> {
+        for (table, ids) in self.tables.iter().zip(&mut self.ids) {
+            write(reader, table, ids).await?;
+        }
+        Ok(())
+    }
 }
 
 async fn write(
@@ -136,20 +212,33 @@ async fn write(
 async fn mark(
     reader: &Client,
     database: &mut Database<Endpoint>,
-    tables: &[PolledTable],
+    (tables, events, streamed): (&[PolledTable], &[Events], Streamed),
     terminal: &mut Terminal<'_>,
 ) -> Result<Marked, TaskError> {
     let (mut marked, mut told) = (Marked::default(), Instant::now());
+    // It was opened before the reader's snapshot: while it lasts, no commit was lost since.
+    let session = database.session();
     let fetch = format!("fetch {BATCH} from outbox_router_delivered");
-    for (place, table) in tables.iter().enumerate() {
-        reader.batch_execute(&table.declare_delivered()).await?;
+    for (place, (table, of_table)) in tables.iter().zip(events).enumerate() {
+        let Events { is_event, older, left_out, .. } = of_table;
+        let streamed = of_table.streamed(streamed);
+        let left = match left_out {
+            Some(left_out) => {
+                reader.query_one(&table.count_pending(left_out), &[]).await?.try_get(0)?
+            }
+            None => 0,
+        };
+        marked.left_out.push(left);
+        marked.older.push(*older);
+        reader.batch_execute(&table.declare_delivered(is_event, left_out.as_deref())).await?;
         loop {
-            let published = ids(&reader.simple_query(&fetch).await?)?;
+            let published = rows(&reader.simple_query(&fetch).await?, &streamed)?;
             if published.is_empty() {
                 break;
             }
             let asked = u64::try_from(published.len()).unwrap_or(u64::MAX);
             let request = SettleRequest {
+                session,
                 table: TableIndex(place),
                 // No worker has any while the table is streamed.
                 shards: ShardSet::NONE,
@@ -173,15 +262,24 @@ async fn mark(
     Ok(marked)
 }
 
-fn ids(answer: &[SimpleQueryMessage]) -> Result<Vec<RowId>, TaskError> {
-    let mut ids = Vec::new();
+fn rows(
+    answer: &[SimpleQueryMessage],
+    streamed: &StreamedRows,
+) -> Result<Vec<SentVersion>, TaskError> {
+    let mut rows = Vec::new();
     for message in answer {
         let SimpleQueryMessage::Row(row) = message else { continue };
         let mut columns = Vec::with_capacity(row.len());
         for place in 0..row.len() {
             columns.push(Box::from(row.try_get(place)?.unwrap_or_default()));
         }
-        ids.push(RowId(columns.into_boxed_slice()));
+        let xmin = columns.pop().and_then(|xmin: Box<str>| xmin.parse().ok());
+        let version = RowVersion::of_xmin(xmin.ok_or_else(no_version)?);
+        rows.push(streamed.row(RowAt { id: RowId(columns.into_boxed_slice()), version }));
     }
-    Ok(ids)
+    Ok(rows)
+}
+
+fn no_version() -> Failure {
+    Failure::new(Code::Protocol, "the server names no version of a row")
 }

@@ -5,7 +5,7 @@
 //! everything else comes in the slot's stream. `switch polling` marks the rows that the stream has
 //! delivered, which are those that are committed and not in the slot any more.
 //!
-//! After a kill at any step the same command goes on: `plan` says with what.
+//! After a kill at any step the same command goes on: [`relay::handover::switch`] says with what.
 
 /// The command is at a place of [`SwitchPlace`](crate::failpoint::SwitchPlace): a test may end it
 /// here. Without the feature `failpoints` it is nothing.
@@ -16,19 +16,28 @@ macro_rules! reached {
     };
 }
 
+mod abandoned;
 mod args;
 mod commits;
 mod delivered;
 mod drain;
 mod later;
-mod plan;
+mod left_out;
+mod older;
 mod polling;
 mod state;
 mod stream;
+mod unsent;
 
 use std::{io, time::Duration};
 
-use relay::{Failure, TableName, polling::TableIndex};
+use relay::{
+    Case, Code, Failure, TableName,
+    delivered::Unproved,
+    handover::switch::{Found, Presence, SlotFound},
+    polling::TableIndex,
+    source::Catalog,
+};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -50,7 +59,6 @@ use crate::{
     shell::{Endpoint, Source},
 };
 pub use args::{Switch, ToPollingArgs, ToStreamArgs};
-use plan::{Found, Presence, SlotFound};
 use state::{Standing, Switched, Towards};
 
 /// The name of the command in the audit.
@@ -172,15 +180,16 @@ impl Switching<'_> {
             None => SlotFound::Missing,
         };
         let witness = match Records::of(self.config, self.access)? {
-            Some(records) => records.read().await?.witness,
-            None => None,
+            Some(records) if records.read().await?.witness.is_some() => Presence::There,
+            Some(_) => Presence::Missing,
+            None => Presence::NotKept,
         };
-        Ok(Found {
-            state: self.standing.state,
-            slot,
-            witness: Presence::of(witness.as_ref()),
-            name: self.slot(),
-        })
+        Ok(Found { state: self.standing.state, slot, witness, name: self.slot() })
+    }
+
+    /// Publication and tables as they are now; those of an earlier reading are found by their OIDs.
+    async fn catalog(&self, earlier: Option<&Catalog>) -> Result<Catalog, Failure> {
+        self.source()?.catalog(earlier).await
     }
 
     fn sql_settings(&self, worker: Uuid, scope: RowScope) -> SqlSettings {
@@ -233,4 +242,23 @@ impl Switching<'_> {
         let names: Vec<String> = self.names.iter().map(ToString::to_string).collect();
         names.join(", ")
     }
+}
+
+/// Rows may be in neither snapshot nor stream.
+fn altered_meanwhile(what: &str) -> Failure {
+    Failure::of(Case::SwitchAltered, format!("{what} while rows were divided"))
+}
+
+/// It is not proved what the stream has delivered.
+fn unproved(unproved: Unproved) -> Failure {
+    match unproved {
+        Unproved::Unread => no_position(),
+        Unproved::Altered(what) => altered_meanwhile(&what),
+        // A router finds the same, and writes it down for a person.
+        Unproved::OtherHistory(failure) => failure.with_case(Case::SwitchRestored),
+    }
+}
+
+fn no_position() -> Failure {
+    Failure::new(Code::Protocol, "the server names no position of its WAL")
 }

@@ -2,11 +2,19 @@
 
 use std::time::Duration;
 
-use relay::{Case, Code, Failure, Lsn, Name};
+use relay::{
+    Case, Code, Failure, Lsn, Name,
+    delivered::StreamEnd,
+    handover::switch::{SwitchState, ToPolling},
+};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use super::{ASK_EVERY, Switching, args::ToPollingArgs, plan::ToPolling};
+use super::{
+    ASK_EVERY, Switching,
+    args::{OlderPending, ToPollingArgs},
+    older::Since,
+};
 use crate::{
     cli::{
         Exit, TaskError, Terminal, new_slot,
@@ -17,7 +25,6 @@ use crate::{
     },
     codes::ADMIN,
     config::print_duration,
-    polling::sql::switch::SwitchState,
     postgres::quote_identifier,
     shell::SlotHolder,
 };
@@ -27,6 +34,14 @@ const FREED_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often rows are read that were deleted or changed since they were read.
 const ROUNDS: u32 = 3;
+
+/// What the stream has delivered.
+pub(super) struct Delivered {
+    /// Where the stream has ended.
+    pub(super) end: StreamEnd,
+    /// Since when the rows of the tables are events.
+    pub(super) since: Since,
+}
 
 impl Switching<'_> {
     /// Lets the tables be polled.
@@ -53,14 +68,15 @@ impl Switching<'_> {
         self.refuse_without_standby(terminal).await?;
         if todo == ToPolling::Mark {
             // What cannot be polled, or be marked as delivered, is refused before anything is made.
-            self.described(Uuid::nil()).await?;
+            let tables = self.described(Uuid::nil()).await?.tables;
+            self.refuse_unknown_left_out(&tables).await?;
             self.refuse_open_events().await?;
             self.wait_for_slot().await?;
-            self.refuse_undelivered().await?;
+            let Delivered { since, .. } = self.delivered(None).await?;
+            self.events(self.books, &tables, &since, args).await?;
         }
-        if let Some(exit) =
-            self.ask(&args.how, &self.steps_to_polling(todo), "let them be polled", terminal)?
-        {
+        let steps = self.steps_to_polling(todo, args.older);
+        if let Some(exit) = self.ask(&args.how, &steps, "let them be polled", terminal)? {
             return Ok(exit);
         }
         self.switched.make_tables(self.books, role.as_deref()).await?;
@@ -69,7 +85,7 @@ impl Switching<'_> {
             self.say_unpolled(terminal)?;
             reached!(PollingStreamNoted);
             let mut held = self.held_slot().await?;
-            if !Box::pin(self.mark(&mut held, terminal)).await? {
+            if !Box::pin(self.mark(args, &mut held, terminal)).await? {
                 return Ok(Exit::Failure);
             }
             // Until now no router could stream what was marked as not delivered.
@@ -95,7 +111,7 @@ impl Switching<'_> {
         Ok(Exit::Done)
     }
 
-    fn steps_to_polling(&self, todo: ToPolling) -> Vec<String> {
+    fn steps_to_polling(&self, todo: ToPolling, older: Option<OlderPending>) -> Vec<String> {
         let tables = self.table_list();
         let mut steps = Vec::new();
         if todo == ToPolling::Mark {
@@ -107,6 +123,13 @@ impl Switching<'_> {
                 "the rows of {tables} that are pending, and that the slot has no more, count as \
                  delivered: they are marked, or deleted where outbox.mark.how is \"delete\""
             ));
+            steps.extend(older.map(|older| {
+                let from_before = "rows from before their table was an outbox of the stream";
+                match older {
+                    OlderPending::Send => format!("{from_before} stay pending: workers send them"),
+                    OlderPending::GiveUp => format!("{from_before} are given up, and marked, too"),
+                }
+            }));
         }
         let publication = &self.config.postgres.publication;
         let publication = if self.standing.made_publication {
@@ -170,15 +193,13 @@ impl Switching<'_> {
     /// Marks what the stream has delivered. Returns `false` where it had to stop before.
     async fn mark(
         &self,
+        args: &ToPollingArgs,
         held: &mut SlotHolder,
         terminal: &mut Terminal<'_>,
     ) -> Result<bool, TaskError> {
-        let delivered_until = self.delivered_until(held.pid()).await?;
-        writeln!(
-            terminal.out,
-            "slot {}: everything before {delivered_until} is delivered",
-            self.slot()
-        )?;
+        let delivered = self.delivered(held.pid()).await?;
+        let (slot, until) = (self.slot(), delivered.end.delivered_until());
+        writeln!(terminal.out, "slot {slot}: everything before {until} is delivered")?;
         // What the stream has delivered of them would not be seen, and stay pending.
         tokio::select! {
             waited = Box::pin(self.wait_for_open(terminal)) => waited?,
@@ -186,13 +207,23 @@ impl Switching<'_> {
         }
         for _ in 0..ROUNDS {
             let marked = {
-                let marking = Box::pin(self.mark_delivered(delivered_until, terminal));
+                let marking = Box::pin(self.mark_delivered(args, &delivered, terminal));
                 tokio::select! {
                     marked = marking => marked?,
                     failure = held.lost() => return Err(failure.into()),
                 }
             };
             writeln!(terminal.out, "rows: {} are marked as delivered", marked.rows)?;
+            self.say_older(&marked.older, args.older, terminal)?;
+            for (name, rows) in
+                self.names.iter().zip(&marked.left_out).filter(|(_, rows)| **rows > 0)
+            {
+                writeln!(
+                    terminal.out,
+                    "rows: {rows} of {name} are left pending, and workers try them: \
+                     outbox_router.left_out says why they were not sent"
+                )?;
+            }
             if marked.changed_meanwhile == 0 {
                 reached!(PollingMarked);
                 self.switched.set(self.books, SwitchState::Marked).await?;
@@ -208,19 +239,12 @@ impl Switching<'_> {
         Ok(false)
     }
 
-    /// # Errors
-    /// Rows before the slot's position are not delivered, or the slot has rows of tables that are
-    /// not configured.
-    async fn refuse_undelivered(&self) -> Result<(), TaskError> {
-        self.delivered_until(None).await.map(drop)
-    }
-
-    /// The position before which every transaction is delivered. `holder`: this command's own
+    /// Where the stream has ended, and since when rows are events. `holder`: this command's own
     /// walsender.
     ///
     /// # Errors
     /// Rows before it are not delivered, or the slot has rows of tables that are not configured.
-    async fn delivered_until(&self, holder: Option<i32>) -> Result<Lsn, TaskError> {
+    async fn delivered(&self, holder: Option<i32>) -> Result<Delivered, TaskError> {
         let source = self.source()?;
         let (mut reading, witness) = match Records::of(self.config, self.access)? {
             None => (source.read(None).await?, None),
@@ -232,16 +256,21 @@ impl Switching<'_> {
         witness::ignore_holder(&mut reading, holder);
         let slot = reading.slot_reading.slot.as_ref();
         let confirmed = slot.and_then(|slot| slot.confirmed_flush_lsn).unwrap_or(Lsn::ZERO);
+        let known = witness.as_ref().map(|(witness, _)| witness.clone());
+        let of = (&reading.server, &reading.timelines);
+        let end = StreamEnd::of(known, confirmed, of, reading.catalog.clone());
+        let end = end.map_err(|obstacle| witness::refusal(self.config, obstacle));
         // Rows of a gap are not delivered, and would be marked.
         let Some((witness, cluster)) = witness else {
             self.switched.refuse_polled(self.books).await?;
             witness::baseline(self.config, reading, &[])?;
             let publication = self.config.postgres.publication.as_str();
             let left = self.switched.left_out(self.books, publication).await?;
-            return left.first().map_or(Ok(confirmed), |table| {
-                Err(leaves_table(&format!("the publication {publication} has table {table}"))
-                    .into())
-            });
+            if let Some(table) = left.first() {
+                let what = format!("the publication {publication} has table {table}");
+                return Err(leaves_table(&what).into());
+            }
+            return Ok(Delivered { end: end?, since: None });
         };
         let streamed: Vec<u32> = witness.tables.iter().map(|table| table.as_u32()).collect();
         self.switched.refuse_unstreamed(self.books, &streamed).await?;
@@ -249,7 +278,7 @@ impl Switching<'_> {
         let left = left.iter().find(|failure| failure.code == Code::TableUnconfigured);
         match left {
             Some(failure) => Err(leaves_table(&failure.message).into()),
-            None => Ok(confirmed.max(witness.position)),
+            None => Ok(Delivered { end: end?, since: Some(witness.since) }),
         }
     }
 

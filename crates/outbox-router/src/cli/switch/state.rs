@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use relay::{Case, Code, Failure, Name, TableName};
+use relay::{Case, Code, Failure, Name, TableName, handover::switch::SwitchState};
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
 use crate::{
     cli::TaskError,
     held,
-    polling::sql::{
-        setup::lease_statements,
-        switch::{SwitchState, row_table},
-    },
+    polling::sql::{setup::lease_statements, switch::row_table},
 };
 
 /// The tables that are switched together.

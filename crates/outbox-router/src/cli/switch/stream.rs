@@ -1,29 +1,30 @@
 //! `switch stream`.
 
-use relay::{Case, Code, Failure, HoldKeys, Lsn, Name, polling::TableIndex};
+use relay::{
+    Case, Code, Failure, Lsn, TableName,
+    handover::switch::{SlotFound, SwitchState, ToStream},
+};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::{
-    ASK_EVERY, COMMAND, Described, Switching, TELL_EVERY,
-    args::ToStreamArgs,
-    commits::Seen,
-    plan::{SlotFound, ToStream},
+    ASK_EVERY, COMMAND, Described, Switching, TELL_EVERY, abandoned::older_rows,
+    args::ToStreamArgs, commits::Seen,
 };
 use crate::{
     cli::{
-        Exit, TaskError, Terminal,
+        Exit, OlderRows, TaskError, Terminal,
         connect::with_connection,
         new_slot,
         republication::SESSION,
         setup::{
-            RouterRole, check_kafka, check_stream, has_publication, make_role, make_topic,
+            Divided, RouterRole, check_kafka, check_stream, has_publication, make_role, make_topic,
             mend_publication, record_beginning, rehearse_stream,
         },
     },
     codes::ADMIN,
-    polling::sql::{PolledTable, RowCount, begin_snapshot, switch::SwitchState},
+    polling::sql::{PolledTable, begin_snapshot},
     prepare,
     shell::SlotHolder,
 };
@@ -93,7 +94,7 @@ impl Switching<'_> {
             }
             ToStream::Finish => {
                 let held = self.held_slot().await?;
-                self.finish(&held, terminal).await?;
+                self.finish(&held, (None, &[]), terminal).await?;
                 true
             }
         };
@@ -152,55 +153,6 @@ impl Switching<'_> {
                 "before it starts, for what [on_error] keeps: outbox-router setup --apply \
                  --dead-letters {ADMIN}; and make the topic of dead_letters.topic, or set it to \"\""
             )?;
-        }
-        Ok(())
-    }
-
-    /// Later rows of their keys wait for abandoned rows, and would never be sent.
-    async fn refuse_abandoned(&self, last: &mut Described) -> Result<(), TaskError> {
-        if self.config.dead_letters.hold_key == HoldKeys::No {
-            return Ok(());
-        }
-        let Described { database, tables, .. } = last;
-        for (place, table) in tables.iter().enumerate() {
-            let found = database.survey(TableIndex(place)).await?;
-            let (count, more) = match found.abandoned {
-                RowCount::Exactly(0) => continue,
-                RowCount::Exactly(count) => (count, ""),
-                RowCount::AtLeast(count) => (count, "more than "),
-            };
-            let what = format!(
-                "abandoned rows of {}: {more}{count}; later rows of their keys wait for them, \
-                 which the stream would send before",
-                table.name()
-            );
-            return Err(Failure::of(Case::SwitchHeld, what)
-                .naming(Name::Table, table.name())
-                .into());
-        }
-        Ok(())
-    }
-
-    /// Where later rows do not wait for them, they stop nothing, and a stream never sends them.
-    async fn say_left_behind(
-        &self,
-        last: &mut Described,
-        terminal: &mut Terminal<'_>,
-    ) -> Result<(), TaskError> {
-        if self.config.dead_letters.hold_key == HoldKeys::Yes {
-            return Ok(());
-        }
-        let Described { database, tables, .. } = last;
-        for (place, table) in tables.iter().enumerate() {
-            let found = database.survey(TableIndex(place)).await?;
-            if found.abandoned != RowCount::Exactly(0) {
-                writeln!(
-                    terminal.out,
-                    "note: {} has rows that are abandoned, which the stream never sends, and which \
-                     cannot be requeued afterwards: outbox-router dead-letters list",
-                    table.name()
-                )?;
-            }
         }
         Ok(())
     }
@@ -284,6 +236,7 @@ impl Switching<'_> {
     ) -> Result<bool, TaskError> {
         let source = self.source()?;
         let creator = new_slot::connect(&source).await?;
+        let before = self.catalog(None).await?;
         // Nobody has read from it: an earlier run has made it.
         new_slot::drop_former(self.books, &source).await?;
         reached!(StreamFormerSlotDropped);
@@ -302,7 +255,7 @@ impl Switching<'_> {
         });
         let Noted { rows, seen } = Box::pin(rows).await?;
         reached!(StreamRowsNoted);
-        let mut held: SlotHolder = made.hold().await?;
+        let mut held = new_slot::hold(self.books, made, Case::SwitchAltered).await?;
         writeln!(terminal.out, "pending rows: {rows} are older than the slot")?;
         if rows > 0 {
             tokio::select! {
@@ -319,22 +272,31 @@ impl Switching<'_> {
         self.refuse_abandoned(last).await?;
         // Or it was requeued in the moment before.
         self.refuse_unsent(&last.tables).await?;
+        let divided = Divided { before: &before, altered: Case::SwitchAltered };
+        divided.check(&self.catalog(Some(&before)).await?)?;
+        Box::pin(self.refuse_unknown(&last.tables)).await?;
         writeln!(terminal.out, "pending rows: are sent and marked")?;
         reached!(StreamSent);
         self.switched.set(self.books, SwitchState::Sent).await?;
         reached!(StreamSentNoted);
-        self.finish(&held, terminal).await?;
+        let sent = match older_rows(last).await? {
+            OlderRows::Send => &self.names[..],
+            OlderRows::Leave => &[],
+        };
+        self.finish(&held, (Some(divided), sent), terminal).await?;
         Ok(true)
     }
 
-    /// Writes the witness, and says that the tables are streamed.
+    /// Writes the witness, and says that the tables are streamed. `divided`: this process has made
+    /// the slot.
     async fn finish(
         &self,
         held: &SlotHolder,
+        (divided, sent): (Option<Divided<'_>>, &[TableName]),
         terminal: &mut Terminal<'_>,
     ) -> Result<(), TaskError> {
         let command = (self.config, self.access);
-        record_beginning(command, held.pid(), terminal.out).await?;
+        record_beginning(command, (divided, held.pid(), sent), terminal.out).await?;
         reached!(StreamWitnessWritten);
         self.switched.set(self.books, SwitchState::Stream).await?;
         reached!(StreamHandedOver);

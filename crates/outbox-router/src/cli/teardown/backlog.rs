@@ -6,7 +6,7 @@ use relay::{Code, Failure};
 use tokio::time::Instant;
 use tokio_postgres::{Client, Error};
 
-use crate::cli::{connect::failure, sql};
+use crate::cli::{connect::failure, flushed::wait_flushed, sql};
 
 /// Limit for all readings together. Decoding starts where the slot's oldest transaction began,
 /// which may be far back.
@@ -72,8 +72,12 @@ fn unknown(slot: &str, why: &Failure) -> String {
 }
 
 async fn peek(client: &Client, slot: &str, publication: &str) -> Result<Backlog, Error> {
-    client.batch_execute("begin").await?;
     let until = Instant::now() + PEEK_TIMEOUT;
+    let end = "select pg_current_wal_insert_lsn()::text";
+    let end: String = client.query_one(end, &[]).await?.try_get(0)?;
+    // At the limit, the reading that follows has no time left, and says so.
+    wait_flushed(client, &end, PEEK_TIMEOUT).await?;
+    client.batch_execute("begin").await?;
     for messages in MESSAGES_PEEKED {
         // A `statement_timeout` of 0 would be no limit.
         let left = until.saturating_duration_since(Instant::now()).as_millis().max(1);

@@ -1,6 +1,6 @@
 //! What was found about an event, before it is judged.
 
-use relay::{Failure, Lsn, TableName, TopicName};
+use relay::{Failure, Lsn, TableName, TopicName, source::Gap};
 
 use super::{
     search::{Ending, FoundRecord},
@@ -37,6 +37,12 @@ pub(super) struct Event {
     pub(super) found: Option<FoundRecord>,
     /// A record with its id, and with another key than the row's, or than the named one.
     pub(super) of_another_key: Option<FoundRecord>,
+    /// The last record with its id and key, and with another value than the row's, and how many
+    /// such records were read.
+    pub(super) of_other_content: Option<(FoundRecord, u64)>,
+    /// Of an event that was found, and whose id may be that of another row: why the record may be
+    /// of that row.
+    pub(super) doubt: Option<Doubt>,
     /// How the search in its partition ended.
     pub(super) ending: Option<Ending>,
     /// What its own marks say; `None` where rows are streamed, or its record was found before.
@@ -51,6 +57,15 @@ pub(super) struct Event {
     pub(super) asked_key: Option<String>,
     /// Of an event without a row: other tables whose rows may go to the topic of the found record.
     pub(super) others: Vec<TableName>,
+}
+
+/// Why a record may be of a former row with the id.
+#[derive(Debug, Clone)]
+pub(super) enum Doubt {
+    /// The row's transaction may have committed in this gap, which is open.
+    Gap(Box<Gap>),
+    /// Whether a gap is open is not known.
+    Unknown(Box<Failure>),
 }
 
 /// What the marks of a polled row say.
@@ -146,7 +161,8 @@ impl Event {
 
     /// The record that is the event's.
     pub(super) fn record(&self) -> Option<&FoundRecord> {
-        self.found.as_ref().or_else(|| self.under_another_key())
+        let found = self.found.as_ref();
+        found.or_else(|| self.under_other_content()).or_else(|| self.under_another_key())
     }
 
     /// The row's record under another key than it would get now: what makes the key may have been
@@ -158,11 +174,20 @@ impl Event {
         self.of_another_key.as_ref().filter(|_| is_it && whose::is_unique(&self.id))
     }
 
+    /// The same for a record with other content.
+    pub(super) fn under_other_content(&self) -> Option<&FoundRecord> {
+        let is_to_come = self.mark.is_some() && !self.is_confirmed;
+        let is_it = self.row.is_some() && self.found.is_none() && !is_to_come;
+        let record = self.of_other_content.as_ref().map(|(record, _)| record);
+        record.filter(|_| is_it && whose::is_unique(&self.id))
+    }
+
     /// By what its record is known; `None` where it has no id, or there is no record.
     pub(super) fn wanted(&self) -> Option<Wanted> {
         match &self.placement {
             Some(Placement::Record(placed)) => {
-                Some(Wanted { id: placed.id.clone()?, key: Some(placed.key.clone()) })
+                let (id, key) = (placed.id.clone()?, Some(placed.key.clone()));
+                Some(Wanted { id, key, value: Some(placed.value.clone().unwrap_or_default()) })
             }
             _ => None,
         }

@@ -241,13 +241,25 @@ impl Look<'_> {
         let horizon = position::horizon(self.client).await?;
         // The rows of several tables, the latest first.
         rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.committed_ms.or(row.written_ms)));
-        rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        // Which of those that are equally old are later, their offsets say.
+        let last = usize::try_from(limit).ok().and_then(|limit| limit.checked_sub(1));
+        let time = |(_, row): &OfTable| row.committed_ms.or(row.written_ms);
+        if let Some(last) = last.and_then(|last| rows.get(last)).map(time) {
+            rows.retain(|row| time(row) >= last);
+        }
         let mut events = Vec::with_capacity(rows.len());
         for (number, row) in rows {
             let id = tables.get(number).and_then(|table| table.id_of(&row)).unwrap_or_default();
             events.push(self.event(&[id], Some((number, row)), tables, notes).await?);
         }
-        self.settled(events, tables, horizon, since).await.map(Ok)
+        let mut looked = self.settled(events, tables, horizon, since).await?;
+        // The rows of one transaction have one time.
+        looked.events.sort_by_key(|event| {
+            let offset = event.record().map_or(i64::MAX, |record| record.offset);
+            std::cmp::Reverse((event.time_ms(), offset))
+        });
+        looked.events.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(Ok(looked))
     }
 
     /// What PostgreSQL says of an event.

@@ -69,7 +69,7 @@ fn is_for_worker(state: RowState) -> bool {
         | RowState::Retried
         | RowState::Behind(_)
         | RowState::Later => true,
-        RowState::Published | RowState::Abandoned | RowState::Other => false,
+        RowState::Published | RowState::Stranded | RowState::Abandoned | RowState::Other => false,
     }
 }
 

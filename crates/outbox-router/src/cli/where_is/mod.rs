@@ -8,11 +8,12 @@
 //!
 //! Of a polled row its own marks say the same, and why it was not sent ([`marks`]).
 //!
-//! A record is the row's where it has the row's id and key ([`wanted`]). The key is the one that
-//! the row would get now; a record with the row's UUID and another key is the row's, too, since the
-//! row's key or the configuration may have been changed after it was sent. Of an event whose row is
-//! deleted `--key` alone says the key; without it the first record with its id is taken, which the
-//! answer says.
+//! A record is the row's where it has the row's id, key and value ([`wanted`]), as the row would
+//! get them now. A record with the row's UUID and another key or value is the row's, too, since the
+//! row or the configuration may have been changed after it was sent. An id that is no UUID may be
+//! that of a former row, so an open gap in which the row may lie counts before its record. Of an
+//! event whose row is deleted `--key` alone says the key; without it the first record with its id
+//! is taken, which the answer says.
 //!
 //! # The JSON output
 //!

@@ -40,6 +40,9 @@ pub(super) struct Scanned {
     pub(super) found: HashMap<Wanted, FoundRecord>,
     /// The last record with an id that was looked for, and with another key.
     pub(super) of_another_key: HashMap<Vec<u8>, FoundRecord>,
+    /// The last record with an id and a key that were looked for, and with another value; and how
+    /// many such records there are.
+    pub(super) of_other_content: HashMap<Vec<u8>, (FoundRecord, u64)>,
 }
 
 impl Search {
@@ -112,11 +115,18 @@ impl Search {
             let Some(id) = id_headers.id_of(&record.headers) else {
                 return ControlFlow::Continue(());
             };
-            match missing.see(id, record.key.as_deref()) {
+            match missing.see(id, record.key.as_deref(), record.value.as_deref()) {
                 Seen::Unwanted => return ControlFlow::Continue(()),
                 Seen::OfAnotherKey => {
                     let id = id.to_vec();
                     scanned.of_another_key.insert(id, FoundRecord::of(topic.clone(), record));
+                    return ControlFlow::Continue(());
+                }
+                Seen::OfOtherContent => {
+                    let id = id.to_vec();
+                    let known = scanned.of_other_content.remove(&id).map_or(0, |(_, count)| count);
+                    let record = FoundRecord::of(topic.clone(), record);
+                    scanned.of_other_content.insert(id, (record, known + 1));
                     return ControlFlow::Continue(());
                 }
                 Seen::Found(wanted) => {

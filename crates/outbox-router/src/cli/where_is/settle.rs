@@ -6,29 +6,39 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use relay::{Failure, TopicName};
+use pgoutput::Xid;
+use relay::{
+    Failure, TopicName,
+    delivered::compared::{FirstOfGap, ServerNow, since_restore},
+    delivered::{BeforeGaps, FullXid},
+    source::SlotHealth,
+};
 use tokio_postgres::Client;
 
 use super::{
-    evidence::{Event, Interval, Left, Mark, Stream, TopicState},
+    evidence::{Doubt, Event, Interval, Left, Mark, Stream, TopicState},
     marks,
-    position::{self, Horizon, SlotPosition},
+    position::{self, SlotPosition},
     search::{Ending, Range, Search},
     topics::{Neighbour, TopicOf, topics_of},
     verdict::needs_topic,
     wanted::Wanted,
+    whose,
 };
 use crate::{
     cli::{
-        TaskError,
+        TaskError, accept,
         connect::Access,
+        dead_letters::HeldEvent,
         explain_row::{EventRow, EventRows, Placed, Placement},
         since,
         status::summary,
         topic_lookups::Topic,
+        witness::{Records, recoverable_gaps},
     },
     config::{Config, SourceKind},
     kafka::Extent,
+    prepare,
 };
 
 /// A record is stored with its commit's time, and the search begins at the row's own, which is no
@@ -73,7 +83,16 @@ impl Settle<'_> {
     ///
     /// # Errors
     /// PostgreSQL or Kafka does not answer.
-    pub(super) async fn settle(&mut self, horizon: Horizon) -> Result<Option<Stream>, TaskError> {
+    pub(super) async fn settle(
+        &mut self,
+        horizon: position::Horizon,
+    ) -> Result<Option<Stream>, TaskError> {
+        let stream = self.look(horizon).await?;
+        self.mark_gaps().await?;
+        Ok(stream)
+    }
+
+    async fn look(&mut self, horizon: position::Horizon) -> Result<Option<Stream>, TaskError> {
         self.place()?;
         let mut parts = self.parts()?;
         self.read_parts(&parts)?;
@@ -100,8 +119,58 @@ impl Settle<'_> {
         }
     }
 
+    /// Finds out which events that were found may lie in an open gap: the record may be that of a
+    /// former row with the same id, unless that is a UUID. A server that was restored gives ids
+    /// again, of rows as of transactions.
+    async fn mark_gaps(&mut self) -> Result<(), TaskError> {
+        let may_repeat = |event: &Event| {
+            event.row.is_some() && event.found.is_some() && !whose::is_unique(&event.id)
+        };
+        let is_stream = self.config.postgres.source == SourceKind::Stream;
+        if !is_stream || !self.events.iter().any(may_repeat) {
+            return Ok(());
+        }
+        let Some(records) = Records::of(self.config, self.access)? else { return Ok(()) };
+        let source = prepare::source(self.config, self.access.endpoint("where")?);
+        let facts = Box::pin(accept::read_facts(self.config, &records, &source, None)).await;
+        let facts = match facts {
+            Ok(facts) => facts,
+            Err(TaskError::Failure(failure)) => {
+                for event in self.events.iter_mut().filter(|event| may_repeat(event)) {
+                    event.doubt = Some(Doubt::Unknown(failure.clone()));
+                }
+                return Ok(());
+            }
+            Err(output @ TaskError::Output(_)) => return Err(output),
+        };
+        let gaps = recoverable_gaps(&facts.witness);
+        let Some(gap) = gaps.first() else { return Ok(()) };
+        let next = "select pg_snapshot_xmax(pg_current_snapshot())::text";
+        let next: String = self.client.query_one(next, &[]).await?.try_get(0)?;
+        let next = FullXid::from_u64(next.parse().unwrap_or(0));
+        let slot = facts.reading.slot_reading.slot.as_ref().and_then(SlotHealth::horizon);
+        let now = ServerNow { history: &facts.reading.server.history, slot, next };
+        let restored_ms = match since_restore(&facts.witness, &gaps) {
+            Some(at) => Some(since::micros_of(self.client, &at).await? / 1_000),
+            None => None,
+        };
+        let first = FirstOfGap::of(&facts.witness, &gaps, now);
+        let before = first.and_then(|first| BeforeGaps::of(&gaps, (first, next), restored_ms));
+        for event in self.events.iter_mut().filter(|event| may_repeat(event)) {
+            let is_before =
+                event.row.as_ref().zip(before).is_some_and(|(row, before)| {
+                    before.has(Xid::from_u32(row.xmin), row.written_ms)
+                });
+            event.doubt = (!is_before).then(|| Doubt::Gap(Box::new(gap.clone())));
+        }
+        Ok(())
+    }
+
     /// Finds out which rows the slot has confirmed.
-    async fn read_slot(&mut self, horizon: Horizon) -> Result<Option<SlotPosition>, TaskError> {
+    async fn read_slot(
+        &mut self,
+        horizon: position::Horizon,
+    ) -> Result<Option<SlotPosition>, TaskError> {
         let slot = self.config.postgres.slot.as_str();
         let position = position::read(self.client, slot).await?;
         for event in &mut self.events {
@@ -128,7 +197,16 @@ impl Settle<'_> {
             let (Some(row), Some(of)) = (&event.row, event.of) else { continue };
             let Some(table) = self.tables.get(of) else { continue };
             let lookups = &self.search.lookups;
-            event.placement = Some(table.place(row, |name| lookups.look_up(name))?);
+            let placement = table.place(row, |name| lookups.look_up(name))?;
+            if let Placement::Record(placed) = &placement {
+                // A dead letter of another row that had this id.
+                let is_its = |held: &mut HeldEvent| {
+                    whose::is_unique(&event.id)
+                        || held.key.as_deref().unwrap_or_default() == placed.key
+                };
+                event.held.take_if(|held| !is_its(held));
+            }
+            event.placement = Some(placement);
         }
         Ok(())
     }
@@ -228,6 +306,12 @@ impl Settle<'_> {
             event.found = wanted.as_ref().and_then(|wanted| scanned.found.get(wanted)).cloned();
             let other = wanted.and_then(|wanted| scanned.of_another_key.get(&wanted.id)).cloned();
             event.of_another_key = other.or_else(|| event.of_another_key.take());
+            if let Some((record, count)) =
+                event.wanted().and_then(|wanted| scanned.of_other_content.get(&wanted.id))
+            {
+                let before = event.of_other_content.as_ref().map_or(0, |(_, count)| *count);
+                event.of_other_content = Some((record.clone(), before + count));
+            }
             // Of a confirmed row, every partition of its topic counts.
             let of_event = now.iter().filter(|searched| {
                 searched.topic == placed.topic

@@ -86,6 +86,10 @@ advice! {
     NoPartition = "D027";
     /// Rows of the table are updated.
     RowsUpdated = "D028";
+    /// Nothing keeps the ids of a table unique.
+    IdNotUnique = "D120";
+    /// A subscription writes rows of another server into an outbox table.
+    RowsOfSubscription = "D121";
 
     /// No topic of a template exists, and the router makes none.
     NoTopicYet = "D030";

@@ -219,6 +219,26 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         cases: &[],
     },
     Explanation {
+        code: Advice::IdNotUnique.as_str(),
+        title: "nothing keeps the ids of an outbox table unique",
+        meaning: "Consumers drop what comes again by the header id, and commands find events by it. An id that two rows have, also one that begins \
+                  again after a truncate or with a sequence that was set back, is taken for the \
+                  event that had it first: consumers drop the new one, and where shows the old.",
+        remedy: "`{statements}`; a random uuid never comes again, an identity does after a truncate \
+                 that restarts it",
+        cases: &[],
+    },
+    Explanation {
+        code: Advice::RowsOfSubscription.as_str(),
+        title: "a subscription writes rows of another server into an outbox table",
+        meaning: "Rows that a subscription applies are inserts of this server like any other, and \
+                  become records. Where a router reads the other server, too, each event is there \
+                  twice.",
+        remedy: "let one router read the tables, on the server that has all rows; or let the other \
+                 server publish {quoted_table} no more, and then here `{statements}`",
+        cases: &[],
+    },
+    Explanation {
         code: Advice::RowsUpdated.as_str(),
         title: "rows of the table are updated",
         meaning: "An event is a row as it was inserted: an update is no event, and is only counted. \

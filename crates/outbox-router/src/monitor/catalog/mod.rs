@@ -11,6 +11,7 @@ use relay::{
 
 use crate::postgres::{TextQuery, TextRow, quote_literal};
 
+mod next;
 mod rows;
 mod values;
 
@@ -62,8 +63,9 @@ pub async fn read(
         let reading = read_within(sql, version, sought).await;
         // COMMIT also ends a transaction that has failed.
         let ended = sql.rows(name, "commit").await;
-        let CatalogReading { catalog, explained } = reading?;
+        let CatalogReading { mut catalog, explained } = reading?;
         ended?;
+        catalog.next = Some(next::read(sql, &catalog, sought.remembered).await?);
         reads += 1;
         // The last reading is taken as it is: later versions may have ways to publish a table that
         // are not known here.
@@ -160,7 +162,7 @@ async fn read_within(
     let mut relations = relations(sql, Wanted { names: &names, oids: &oids }).await?;
     add_children(sql, &mut relations).await?;
     rows::add_partitions(sql, version, &mut relations).await?;
-    Ok(CatalogReading { catalog: Catalog { publication, relations }, explained })
+    Ok(CatalogReading { catalog: Catalog { publication, relations, next: None }, explained })
 }
 
 async fn publication(sql: &mut impl TextQuery, name: &str) -> Result<Option<Publication>, Failure> {

@@ -6,10 +6,10 @@
 
 use std::time::SystemTime;
 
-use relay::{Code, Failure};
+use relay::{Code, Failure, State, source::SlotReader};
 use tokio::time::Instant;
 
-use super::{Monitor, MonitorSession, figures_memory::ConnectionBroke};
+use super::{Monitor, MonitorSession, MonitorSettings, figures_memory::ConnectionBroke};
 use crate::monitor::{
     connection::{SqlSession, drive},
     pins,
@@ -18,7 +18,7 @@ use crate::monitor::{
     watch::{
         LastSlot, SlotWatch,
         denied::Denied,
-        figures::SlotFigures,
+        figures::{Holder, SlotFigures},
         limit::{SlotLimit, first_limit},
         reading::{self, FiguresAnswer, FiguresQuery},
     },
@@ -99,12 +99,36 @@ impl<C> Monitor<C> {
             pins: answer.pins,
             other_slots: answer.other_slots,
             catalog_xmin_age: answer.catalog_xmin_age,
+            holder: answer.holder,
             standbys: answer.standbys,
             wal_directory: self.figures.wal_directory,
             denied,
         });
         self.find_limit();
         self.find_pin();
+        self.find_foreign_reader();
+    }
+
+    /// Finds out, on a standby, whether a program reads the slot that is not of this pipeline: the
+    /// router that reads it knows that it does.
+    fn find_foreign_reader(&mut self) {
+        let snapshot = self.snapshot();
+        let figures = self.report.watch.figures.as_ref();
+        let holder = figures.and_then(|figures| figures.holder.clone());
+        let holder = holder.filter(|_| snapshot.condition.state == State::Standby);
+        let confirmed = self.report.slot.health().and_then(|slot| slot.confirmed_flush_lsn);
+        let found = holder.and_then(|Holder { pid, application, wait_event }| {
+            let MonitorSettings { name, slot, .. } = &self.settings;
+            let reader = SlotReader { pid, application, wait_event };
+            reader.foreign(name, (slot, confirmed), snapshot.witness.position)
+        });
+        if let Some(failure) = found.as_ref().filter(|_| self.report.foreign_reader.is_none()) {
+            tracing::error!(
+                slot = %self.settings.slot, code = %failure.code,
+                "this router stands by: {}", failure.message
+            );
+        }
+        self.report.foreign_reader = found;
     }
 
     /// Finds who holds the slot back, if the slot retains so much that somebody must; by what was

@@ -24,6 +24,9 @@ pub struct SlotFigures {
     /// `age(catalog_xmin)` of the slot: for how many transactions the catalog's dead rows have been
     /// kept for it. `None`: there is no such slot, or it keeps none.
     pub catalog_xmin_age: Option<u64>,
+    /// The walsender that holds the slot; `None` where nobody does, or the role may not read
+    /// `pg_stat_activity`.
+    pub holder: Option<Holder>,
     /// What a failover would find; `None` before PostgreSQL 17, which has no failover slots.
     pub standbys: Option<Standbys>,
     /// The size of `pg_wal`; `None` until it was read, which is done once a minute, and where the
@@ -32,6 +35,17 @@ pub struct SlotFigures {
     pub wal_directory: Option<WalDirectory>,
     /// What the role may not read, and what to type so that it may.
     pub denied: Vec<Denied>,
+}
+
+/// The walsender that holds the slot, by `pg_stat_activity`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Holder {
+    /// Its process id.
+    pub pid: i32,
+    /// Its client's `application_name`.
+    pub application: Option<String>,
+    /// What it waits for, as `TYPE:EVENT`; `None` where it works, or the role may not see that.
+    pub wait_event: Option<String>,
 }
 
 /// The settings that limit the slot.

@@ -12,7 +12,7 @@ pub mod denied;
 pub mod figures;
 pub mod limit;
 pub(super) mod reading;
-pub(super) mod statement;
+pub(crate) mod statement;
 
 use relay::{Failure, source::SlotHealth};
 

@@ -6,7 +6,7 @@ use tokio_postgres::Client;
 
 use super::{
     denied::{RIGHTS, Rights},
-    figures::{Limits, OtherSlots, Spill, Standbys},
+    figures::{Holder, Limits, OtherSlots, Spill, Standbys},
     statement::{WalListing, statement},
 };
 use crate::{
@@ -44,6 +44,7 @@ pub(in crate::monitor) struct FiguresAnswer {
     pub(in crate::monitor) other_slots: OtherSlots,
     pub(in crate::monitor) catalog_xmin_age: Option<u64>,
     pub(in crate::monitor) standbys: Option<Standbys>,
+    pub(in crate::monitor) holder: Option<Holder>,
     pub(in crate::monitor) wal_directory_bytes: Option<u64>,
 }
 

@@ -8,7 +8,7 @@ use crate::{
 
 /// The first versions that have what others lack.
 const SLOT_STATISTICS_SINCE: i32 = 14_00_00;
-const FAILOVER_SINCE: i32 = 17_00_00;
+pub(crate) const FAILOVER_SINCE: i32 = 17_00_00;
 
 /// Whether a reading lists the directory `pg_wal`. It asks the file system about each file, and a
 /// slot that is far behind retains tens of thousands of them.
@@ -44,7 +44,18 @@ fn other_slots(slot: &str) -> String {
     )
 }
 
-/// The names in the setting are identifiers, which may be quoted.
+/// The slots that `synchronized_standby_slots` names, as `n (name, place)`. They are identifiers,
+/// which may be quoted.
+pub(crate) const NAMED_STANDBYS: &str = "\
+    (select name, place \
+     from pg_catalog.unnest(pg_catalog.string_to_array( \
+         pg_catalog.current_setting('synchronized_standby_slots', true), ',')) \
+         with ordinality as items (item, place), \
+       pg_catalog.btrim(item, E' \\t\\n') as bare, \
+       pg_catalog.btrim(case when bare like '\"%' then bare else pg_catalog.lower(bare) end, \
+         '\"') as name \
+     where name <> '') n";
+
 fn standbys(slot: &str) -> String {
     format!(
         "(select jsonb_build_object( \
@@ -58,10 +69,18 @@ fn standbys(slot: &str) -> String {
                    when s.wal_status = 'lost' then 'invalidated' \
                    when s.active_pid is null then 'inactive' else 'active' end) \
                order by n.place), '[]')) \
-           from (select btrim(item, ' \"') as name, place \
-             from unnest(string_to_array(current_setting('synchronized_standby_slots', true), ',')) \
-               with ordinality as items (item, place)) n \
-           left join s on s.slot_name::text = n.name where n.name <> '')"
+           from {NAMED_STANDBYS} left join s on s.slot_name::text = n.name)"
+    )
+}
+
+/// The name of every session's client is shown to every role that may read the view.
+fn holder(slot: &str) -> String {
+    format!(
+        "(select jsonb_build_object('pid', a.pid, \
+             'application', nullif(a.application_name, ''), \
+             'wait_event', a.wait_event_type || ':' || a.wait_event) \
+           from s join pg_catalog.pg_stat_activity a on a.pid = s.active_pid \
+           where s.slot_name = {slot} limit 1)"
     )
 }
 
@@ -97,6 +116,7 @@ pub(super) fn statement(version: i32, slot: &str, rights: &Rights, listing: WalL
     } else {
         "null::bigint"
     };
+    let holder = if rights.may(Part::Sessions) { holder(&slot) } else { none() };
     let (others, pins) = (other_slots(&slot), open_transactions(rights));
     // To a server in recovery no monitor connects. `greatest` is not NULL where one of its
     // arguments is, and an age is negative if the transaction began after this statement.
@@ -116,6 +136,7 @@ pub(super) fn statement(version: i32, slot: &str, rights: &Rights, listing: WalL
            'other_slots', {others}, \
            'catalog_xmin_age', (select catalog_xmin_age from s where slot_name = {slot}), \
            'standbys', {standbys}, \
+           'holder', {holder}, \
            'wal_directory_bytes', {directory})"
     )
 }

@@ -105,6 +105,8 @@ pub struct TableView {
     pub holders: Option<Vec<HolderView>>,
     /// Rows that this worker has marked as published since it started.
     pub published: u64,
+    /// Rows that somebody changed while they were sent, and that are sent again for that.
+    pub changed: u64,
     /// Attempts that failed for a reason that lies in the row.
     pub failed_attempts: u64,
     /// Rows that this worker has abandoned.
@@ -137,6 +139,9 @@ pub struct RowsView {
     pub failed: u64,
     /// Rows that were abandoned.
     pub abandoned: u64,
+    /// Rows that are neither pending, nor published, nor abandoned: `outbox.mark` knows nothing of
+    /// their status. They are not sent, and neither are the later rows of their keys.
+    pub stranded: u64,
     /// Rows that a worker has claimed.
     pub processing: u64,
 }
@@ -254,6 +259,7 @@ impl TableView {
             }),
             holders: holders.map(|holders| holders.iter().map(HolderView::of).collect()),
             published: table.published,
+            changed: table.changed,
             failed_attempts: table.failed,
             abandoned: table.abandoned,
             waiting: table.waiting,
@@ -274,6 +280,7 @@ impl RowsView {
             ready: ready(figures),
             failed: figures.failed.rows(),
             abandoned: figures.abandoned.rows(),
+            stranded: figures.stranded.rows(),
             processing: figures.processing.rows(),
         }
     }

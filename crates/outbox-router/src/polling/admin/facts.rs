@@ -39,6 +39,8 @@ pub(super) struct Facts<'a> {
     pub(super) not_due: Option<NotDue>,
     /// Why nobody polls the tables, or one of them: it is being handed to the stream, or was.
     pub(super) handed: Option<&'a Failure>,
+    /// Rows of a table with a status of which nothing is known.
+    pub(super) stranded: Option<&'a Failure>,
     /// For how long the oldest row has been pending: its age when it was read, and the time since.
     pub(super) oldest: Option<Duration>,
     /// For how long nothing has moved although something is outstanding.
@@ -77,6 +79,7 @@ impl<'a> Facts<'a> {
             waiting: Waiting::of(report, survey),
             not_due,
             handed: survey.tables.iter().find_map(|table| table.handed.as_ref()),
+            stranded: survey.tables.iter().find_map(|table| table.stranded.as_ref()),
             oldest: rows.and_then(|rows| rows.oldest()).map(|age| age + since_read),
             still: memory.without(now),
             trend: empty_in.map_or(PendingTrend::Steady, |_| PendingTrend::Falls),
@@ -104,10 +107,12 @@ impl<'a> Facts<'a> {
         self.rows.map_or(0, |rows| rows.abandoned.rows())
     }
 
-    /// Rows that could not be delivered: those that wait for another attempt, and those that were
-    /// abandoned. Later rows of their keys may be pending behind them.
+    /// Rows that could not be delivered: those that wait for another attempt, those that were
+    /// abandoned, and those of an unknown status. Later rows of their keys may be pending behind
+    /// them.
     pub(super) fn undelivered(&self) -> u64 {
-        self.waiting.rows.saturating_add(self.abandoned())
+        let stranded = self.rows.map_or(0, |rows| rows.stranded.rows());
+        self.waiting.rows.saturating_add(self.abandoned()).saturating_add(stranded)
     }
 
     /// Whether the pace of the last minutes says when nothing is pending: somebody works at the
@@ -148,6 +153,9 @@ impl<'a> Facts<'a> {
     }
 
     fn blame_of_polling(&self) -> Blame {
+        if let (PollState::Polling, Some(stranded)) = (self.state, self.stranded) {
+            return Blame::of(stranded);
+        }
         if !self.is_outstanding() || self.still < OVERDUE {
             return Blame::Nobody;
         }

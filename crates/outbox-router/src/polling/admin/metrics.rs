@@ -106,6 +106,12 @@ fn of_tables(page: &mut Page, report: &PollerReport) {
         |table| table.published,
     );
     each(
+        "outbox_polling_rows_changed_total",
+        Type::Counter,
+        "Rows that somebody changed while they were sent, and that are sent again for that.",
+        |table| table.changed,
+    );
+    each(
         "outbox_polling_retries_total",
         Type::Counter,
         "Attempts that failed for a reason that lies in the row, after which it is tried again.",
@@ -175,6 +181,11 @@ fn of_survey(page: &mut Page, report: &PollerReport, survey: &SurveyReport) {
         "outbox_polling_abandoned_rows",
         "Rows that were abandoned, until a person requeues or drops them.",
         |figures, _| number(figures.abandoned.rows()),
+    );
+    each(
+        "outbox_polling_stranded_rows",
+        "Rows with a status of which outbox.mark knows nothing: not sent, until a person decides.",
+        |figures, _| number(figures.stranded.rows()),
     );
     each(
         "outbox_polling_processing_rows",

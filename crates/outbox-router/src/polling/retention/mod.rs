@@ -1,4 +1,4 @@
-//! Retention of polled tables: rows that are published, or were abandoned, leave after a while.
+//! Retention of polled tables: rows that are published leave after a while.
 //!
 //! The table's own marks say which rows those are, so this needs to know nothing of the worker. It
 //! has a connection of its own, so that neither a lock nor a slow statement delays a row. Several
@@ -7,5 +7,5 @@
 mod sweeper;
 mod task;
 
-pub use sweeper::{Left, SweepSettings, Sweeper};
+pub use sweeper::{SweepSettings, Sweeper};
 pub(crate) use task::{first_report, run};

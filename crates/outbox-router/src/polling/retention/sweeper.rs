@@ -7,9 +7,7 @@ use tokio::time::sleep;
 
 use crate::{
     monitor::Connect,
-    polling::sql::{
-        Database, Leaves, PolledTable, Removal, RemovalRules, SqlSettings, TableConfig,
-    },
+    polling::sql::{Database, PolledTable, Removal, RemovalRules, SqlSettings, TableConfig},
     retention::TableFigures,
 };
 
@@ -28,27 +26,10 @@ pub struct SweepSettings {
     pub interval: Duration,
 }
 
-/// How many rows of a table have left.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Left {
-    /// Published ones.
-    pub published: u64,
-    /// Those that were abandoned.
-    pub abandoned: u64,
-}
-
 /// The tables, and the connection.
 pub struct Sweeper<C> {
     database: Database<C>,
     settings: SweepSettings,
-}
-
-impl Left {
-    /// Adds what has left.
-    pub(crate) const fn add(&mut self, more: Self) {
-        self.published += more.published;
-        self.abandoned += more.abandoned;
-    }
 }
 
 impl<C: Connect> Sweeper<C> {
@@ -81,12 +62,9 @@ impl<C: Connect> Sweeper<C> {
     /// # Errors
     /// The table cannot be polled (P041), or no row can be removed from it (P038); the connection
     /// fails.
-    pub async fn count(&mut self, table: TableIndex) -> Result<Left, Failure> {
+    pub async fn count(&mut self, table: TableIndex) -> Result<u64, Failure> {
         let removal = self.removal(table).await?;
-        Ok(Left {
-            published: self.database.count(table, &removal, Leaves::Published).await?,
-            abandoned: self.database.count(table, &removal, Leaves::Abandoned).await?,
-        })
+        self.database.count(table, &removal).await
     }
 
     /// Reads how large a table is, and how old its oldest row.
@@ -98,30 +76,24 @@ impl<C: Connect> Sweeper<C> {
         self.database.measure(table, removal.as_ref().ok()).await
     }
 
-    /// Removes the rows of a table that may leave, and tells of each statement what has left.
+    /// Removes the rows of a table that may leave, and tells of each statement how many have left.
     ///
     /// # Errors
     /// As [`Self::count`]. What was removed before stays so.
     pub async fn sweep(
         &mut self,
         table: TableIndex,
-        mut tell: impl FnMut(Left),
+        mut tell: impl FnMut(u64),
     ) -> Result<(), Failure> {
         let removal = self.removal(table).await?;
-        for which in [Leaves::Published, Leaves::Abandoned] {
-            loop {
-                let removed = self.database.remove(table, &removal, which).await?;
-                tell(match which {
-                    Leaves::Published => Left { published: removed, abandoned: 0 },
-                    Leaves::Abandoned => Left { published: 0, abandoned: removed },
-                });
-                if removed < removal.batch() {
-                    break;
-                }
-                sleep(self.settings.pause).await;
+        loop {
+            let removed = self.database.remove(table, &removal).await?;
+            tell(removed);
+            if removed < removal.batch() {
+                return Ok(());
             }
+            sleep(self.settings.pause).await;
         }
-        Ok(())
     }
 
     async fn removal(&mut self, table: TableIndex) -> Result<Removal, Failure> {

@@ -5,7 +5,7 @@ use std::{convert::Infallible, time::SystemTime};
 use relay::{Failure, TableName, polling::TableIndex};
 use tokio::{sync::watch, time::sleep};
 
-use super::sweeper::{Left, SweepSettings, Sweeper};
+use super::sweeper::{SweepSettings, Sweeper};
 use crate::{
     codes::hint,
     monitor::Connect,
@@ -57,21 +57,19 @@ async fn sweep<C: Connect>(
     name: &TableName,
     reports: &watch::Sender<RetentionReport>,
 ) -> Result<(), Failure> {
-    let mut left = Left::default();
+    let mut left = 0;
     let swept = sweeper
         .sweep(table, |more| {
-            left.add(more);
+            left += more;
             reports.send_modify(|report| {
-                report.abandoned += more.abandoned;
                 if let Some(table) = of_table(report, table) {
-                    table.removed += more.published;
+                    table.removed += more;
                 }
             });
         })
         .await;
-    if left != Left::default() {
-        let Left { published, abandoned } = left;
-        tracing::info!(table = %name, published, abandoned, "rows were removed");
+    if left > 0 {
+        tracing::info!(table = %name, published = left, "rows were removed");
     }
     match sweeper.measure(table).await {
         Ok(figures) => reports.send_modify(|report| {

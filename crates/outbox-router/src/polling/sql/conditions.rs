@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{
     literals::{list, literal},
-    marks::{Decides, FlagForm, Marks, Nullable},
+    marks::{Decides, FlagForm, Marks, Nullable, Status},
 };
 use crate::postgres::quote_identifier;
 
@@ -175,16 +175,12 @@ impl Conditions<'_> {
     pub(super) fn may_hold(&self, alias: &str) -> Option<String> {
         let Marks { status, claim, available_at, attempts, .. } = self.marks;
         let mut any = Vec::new();
-        if let Some(status) = status {
-            let words = &status.words;
-            let failed = words.tried().filter(|_| available_at.is_some());
-            let processing = words.processing.as_ref().filter(|_| claim.ends());
-            let all = failed.into_iter().chain(&words.abandoned).chain(processing);
-            let all: Vec<&str> = all.map(String::as_str).collect();
-            if !all.is_empty() {
-                any.push(format!("{} in ({})", column(alias, &status.column), list(all)));
-            }
+        if let Some(Status { column: name, words, .. }) = status {
+            // Any other word, and none.
+            let free = words.pending.iter().chain([&words.published]).map(String::as_str);
+            any.push(format!("({} in ({})) is not true", column(alias, name), list(free)));
         }
+        any.extend(self.is_other_number(alias));
         let mut open = Vec::new();
         if let (Some(_), Some(attempts)) = (available_at, attempts) {
             open.push(format!("{} > 0", column(alias, &attempts.column)));
@@ -199,11 +195,16 @@ impl Conditions<'_> {
     }
 
     /// Later rows of this row's key wait for it: it is tried again later, or abandoned, or somebody
-    /// else has claimed it. `None`: no row of such a table can be.
+    /// else has claimed it, or nothing is known of its status. `None`: no row of such a table can
+    /// be.
     pub(super) fn holds(&self, alias: &str) -> Option<String> {
         let may = self.may_hold(alias)?;
-        let any =
-            [self.is_retried(alias), self.is_claimed_by_another(alias), self.is_abandoned(alias)];
+        let any = [
+            self.is_retried(alias),
+            self.is_claimed_by_another(alias),
+            self.is_abandoned(alias),
+            self.is_stranded(alias),
+        ];
         let any: Vec<String> = any.into_iter().flatten().collect();
         (!any.is_empty()).then(|| format!("{may} and {}", or(&any)))
     }
@@ -287,6 +288,29 @@ impl Conditions<'_> {
         }
     }
 
+    /// The row has a status or a flag of which nothing is known, or its status is NULL: it is
+    /// neither open, nor published, nor abandoned. That of a word for failed is not known where no
+    /// column has the time of the next attempt, nor that of one for processing where no lock of it
+    /// ends.
+    pub(super) fn is_stranded(&self, alias: &str) -> Option<String> {
+        let Some(Status { column: name, words, .. }) = self.marks.status.as_ref() else {
+            return self.is_other_number(alias);
+        };
+        let other = words.abandoned.iter().chain([&words.published]).map(String::as_str);
+        let known = self.open_words().into_iter().flatten().chain(other);
+        let unknown = format!("({} in ({})) is not true", column(alias, name), list(known));
+        Some(match self.is_abandoned_at(alias) {
+            Some(at) => format!("({unknown} and {at} is not true)"),
+            None => format!("({unknown})"),
+        })
+    }
+
+    /// The flag says neither that the row is published, nor that it is not.
+    fn is_other_number(&self, alias: &str) -> Option<String> {
+        let flag = self.marks.number()?;
+        Some(format!("{} not in (0, 1)", column(alias, &flag.column)))
+    }
+
     /// The row is abandoned by its word.
     pub(super) fn is_abandoned_by_word(&self, alias: &str) -> Option<String> {
         let status = self.marks.status.as_ref()?;
@@ -312,7 +336,7 @@ impl Conditions<'_> {
 mod tests {
     use super::{
         super::{
-            marks::{Attempts, Claim, Flag, Status, Writable},
+            marks::{Attempts, Claim, Flag, Writable},
             words::Words,
         },
         *,
@@ -362,6 +386,19 @@ mod tests {
         assert_eq!(with(FlagForm::Number, Nullable::Yes), "(t.\"p\" = 0 or t.\"p\" is null)");
     }
 
+    #[test]
+    fn a_number_that_is_no_flag_is_stranded() {
+        let with = |form| {
+            let flag = Some(Flag { column: "p".into(), form, nullable: Nullable::Yes });
+            let marks = Marks { flag, ..nothing(Decides::Flag) };
+            (of(&marks).is_stranded("t"), of(&marks).holds("t"))
+        };
+        assert_eq!(with(FlagForm::Boolean), (None, None));
+        let other = "t.\"p\" not in (0, 1)";
+        let holds = format!("({other}) and ({other})");
+        assert_eq!(with(FlagForm::Number), (Some(other.to_owned()), Some(holds)));
+    }
+
     fn full() -> Marks {
         let word = |word: &str| Some(word.to_owned());
         let words = Words {
@@ -396,11 +433,16 @@ mod tests {
             ]
         );
         let may = of(&marks).may_hold("h").unwrap();
-        assert!(may.starts_with("(h.\"status\" in ('FAILED', 'ABANDONED', 'PROCESSING') or "));
+        assert!(
+            may.starts_with("((h.\"status\" in ('PENDING', 'PUBLISHED')) is not true or "),
+            "{may}"
+        );
         assert!(of(&marks).holds("h").unwrap().starts_with(&may));
         // Without a time of the next attempt, another poller's failed rows are left to it.
         let marks = Marks { available_at: None, claim: Claim::default(), ..full() };
         assert_eq!(of(&marks).open("t"), ["t.\"status\" in ('PENDING')"]);
+        let stranded = "((t.\"status\" in ('PENDING', 'ABANDONED', 'PUBLISHED')) is not true)";
+        assert_eq!(of(&marks).is_stranded("t").as_deref(), Some(stranded));
     }
 
     /// Otherwise a row that is not due would hold its key, and count as failed.
@@ -412,7 +454,7 @@ mod tests {
         }
         assert_eq!(of(&marks).open("t"), ["t.\"status\" in ('PENDING', 'PROCESSING')"]);
         let may = of(&marks).may_hold("h").unwrap();
-        assert!(may.starts_with("(h.\"status\" in ('ABANDONED', 'PROCESSING') or "), "{may}");
+        assert!(may.starts_with("((h.\"status\" in ('PENDING', 'PUBLISHED')) is not"), "{may}");
         let retried = of(&marks).is_retried("t").unwrap();
         assert!(retried.ends_with(" and (t.\"attempts\" > 0))"), "{retried}");
         let marks = Marks { attempts: None, ..marks };

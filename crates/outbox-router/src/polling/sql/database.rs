@@ -2,9 +2,10 @@
 
 use relay::{
     Case, Class, Failure, TableName,
+    delivered::ServerSession,
     polling::{
-        Claimed, Described, FetchRequest, Fetched, More, RowId, SettleRequest, Settled, TableIndex,
-        Written,
+        Claimed, Described, FetchRequest, Fetched, More, PendingRow, RowId, SettleRequest, Settled,
+        TableIndex, Written,
     },
 };
 use tokio::time::Instant;
@@ -18,7 +19,7 @@ use super::{
     fetch::FetchText,
     holders::{Shares, shares},
     measure::measure,
-    removal::{Leaves, Removal},
+    removal::Removal,
     rows::{self, Read, Wanted},
     settings::{SqlSettings, TableConfig},
     settle::{Look, SettleText, are_marks_undone},
@@ -26,7 +27,11 @@ use super::{
     table::{PolledTable, not_described},
     transaction::BEGINS,
 };
-use crate::{monitor::Connect, retention::TableFigures};
+use crate::{
+    monitor::Connect,
+    postgres::{Runs, Touched, look_for_foreign_code},
+    retention::TableFigures,
+};
 
 /// A search for rows that are not blocked begins no reading after this part of a lease. Rows are
 /// not sent that are found after half of it.
@@ -34,8 +39,8 @@ const SEARCHES_IN_LEASE: u32 = 10;
 
 /// The polled tables, on one connection.
 ///
-/// It is opened by the first request, and again by the next one after an error and after a request
-/// whose answer was not awaited.
+/// It is opened by the first request, and again by the next one after it was lost and after a
+/// request whose answer was not awaited.
 pub struct Database<C> {
     connection: Connection<C>,
     tables: Vec<Entry>,
@@ -74,7 +79,11 @@ impl Known {
     /// Reads rows. Where those of blocked keys come first, it reads on behind them: otherwise they
     /// would be read, and left out, as long as they are blocked. If that takes long, the core asks
     /// for the rest: what it is told counts from its request, and other tables have their turn.
-    async fn fetch(&mut self, client: &Client, request: &FetchRequest) -> Result<Fetched, Failure> {
+    async fn fetch(
+        &mut self,
+        client: &Client,
+        request: &FetchRequest,
+    ) -> Result<(Vec<PendingRow>, More), Failure> {
         let claimed = self.fetch.claimed;
         let until = Instant::now() + self.table.settings.lease / SEARCHES_IN_LEASE;
         self.blocked.forget();
@@ -91,7 +100,7 @@ impl Known {
             let more = self.blocked.found(rows.len(), more, blocked);
             // What this worker has claimed it would claim again: so it reads on only without rows.
             if !rows.is_empty() || more != More::Maybe || Instant::now() >= until {
-                return Ok(Fetched { rows, more, claimed });
+                return Ok((rows, more));
             }
         }
     }
@@ -116,11 +125,20 @@ impl<C: Connect> Database<C> {
     /// The table is missing (P028), cannot be polled (P041) or routed; the role may not read or
     /// mark it (P002); the connection fails.
     pub async fn describe(&mut self, table: TableIndex) -> Result<Described, Failure> {
+        // All tables, since a role with those of several owners is more than each of them.
+        let names: Vec<TableName> =
+            self.tables.iter().map(|entry| entry.config.outbox.name.clone()).collect();
         let entry = self.tables.get_mut(table.0).ok_or_else(|| not_described(table.0))?;
         let name = &entry.config.outbox.name;
-        let read = async |client: &Client| Facts::read(client, name).await;
-        let facts = self.connection.ask(REQUEST_LIMIT, read).await?;
+        let read = async |client: &Client| {
+            look_for_foreign_code(client, Touched::RouterSchema, Runs::Inserts).await?;
+            let tables = Touched::Tables(&names);
+            let strangers = look_for_foreign_code(client, tables, Runs::Changes).await?;
+            Ok((strangers, Facts::read(client, name).await?))
+        };
+        let (strangers, facts) = self.connection.ask(REQUEST_LIMIT, read).await?;
         let table = PolledTable::new(&entry.config, facts, &self.settings)?;
+        let table = PolledTable { strangers, ..table };
         let described = table.described();
         let (fetch, settle) = (FetchText::of(&table), SettleText::of(&table));
         entry.known = Some(Known { table, fetch, settle, blocked: Blocked::default() });
@@ -139,20 +157,28 @@ impl<C: Connect> Database<C> {
     /// As [`Self::describe`].
     pub async fn fetch(&mut self, request: &FetchRequest) -> Result<Fetched, Failure> {
         if request.shards.is_empty() || request.limit == 0 {
-            return Ok(Fetched { rows: Vec::new(), more: More::No, claimed: Claimed::No });
+            let session = self.connection.session();
+            return Ok(Fetched { rows: Vec::new(), more: More::No, claimed: Claimed::No, session });
         }
         let entry = self.tables.get_mut(request.table.0);
         let Some(Entry { known: Some(known), marked, look, .. }) = entry else {
             return Err(not_described(request.table.0));
         };
+        let claimed = known.fetch.claimed;
         let fetch = async |client: &Client| known.fetch(client, request).await;
-        let fetched = self.connection.ask(REQUEST_LIMIT, fetch).await?;
-        let comes_again = fetched.rows.iter().any(|row| Some(&row.id) == marked.as_ref());
+        let (rows, more) = self.connection.ask(REQUEST_LIMIT, fetch).await?;
+        let comes_again = rows.iter().any(|row| Some(&row.id) == marked.as_ref());
         *look = if comes_again { Look::Yes } else { Look::No };
-        Ok(fetched)
+        Ok(Fetched { rows, more, claimed, session: self.connection.session() })
     }
 
-    /// Writes what became of rows, in one transaction.
+    /// The connection that the last request had. What another one reads from now on counts here as
+    /// long as this one lasts.
+    pub const fn session(&self) -> ServerSession {
+        self.connection.session()
+    }
+
+    /// Writes what became of rows, in one transaction, on the connection that has read them.
     ///
     /// # Errors
     /// As [`Self::describe`]. Whether it is committed is then not known.
@@ -185,7 +211,10 @@ impl<C: Connect> Database<C> {
                 false => of_write(error, known.table.name(), Write::Marks),
             })
         };
-        let answers = self.connection.ask(REQUEST_LIMIT, write).await?;
+        let written = self.connection.ask_in(request.session, REQUEST_LIMIT, write).await?;
+        let Some(answers) = written else {
+            return Ok(Settled { written: Written::SessionLost, published: 0 });
+        };
         let held = answers.get(BEGINS + settle.fence).and_then(|answer| answer.rows.first());
         if held.and_then(|row| row.try_get(0).ok().flatten()) != Some("t") {
             return Ok(Settled { written: Written::NotOurs, published: 0 });
@@ -193,7 +222,7 @@ impl<C: Connect> Database<C> {
         if let (Some(first), Some(entry)) =
             (request.published.first(), self.tables.get_mut(request.table.0))
         {
-            entry.marked = Some(first.clone());
+            entry.marked = Some(first.row().id.clone());
         }
         let marked = settle.published.and_then(|place| answers.get(BEGINS + place));
         let published = marked.map_or(0, |answer| answer.count);
@@ -227,17 +256,12 @@ impl<C: Connect> Database<C> {
         self.connection.ask(REQUEST_LIMIT, read).await
     }
 
-    /// Deletes such rows by one statement, and returns how many.
+    /// Deletes published rows that are old enough by one statement, and returns how many.
     ///
     /// # Errors
     /// As [`Self::describe`].
-    pub async fn remove(
-        &mut self,
-        table: TableIndex,
-        removal: &Removal,
-        which: Leaves,
-    ) -> Result<u64, Failure> {
-        let Some(sql) = removal.delete(which) else { return Ok(0) };
+    pub async fn remove(&mut self, table: TableIndex, removal: &Removal) -> Result<u64, Failure> {
+        let Some(sql) = removal.delete() else { return Ok(0) };
         let answers = self.ask(table, sql).await?;
         // The limit for locks is a statement of its own.
         Ok(answers.get(BEGINS + 1).map_or(0, |answer| answer.count))
@@ -247,13 +271,8 @@ impl<C: Connect> Database<C> {
     ///
     /// # Errors
     /// As [`Self::describe`].
-    pub async fn count(
-        &mut self,
-        table: TableIndex,
-        removal: &Removal,
-        which: Leaves,
-    ) -> Result<u64, Failure> {
-        let Some(sql) = removal.count(which) else { return Ok(0) };
+    pub async fn count(&mut self, table: TableIndex, removal: &Removal) -> Result<u64, Failure> {
+        let Some(sql) = removal.count() else { return Ok(0) };
         let answers = self.ask(table, sql).await?;
         let row = answers.get(BEGINS).and_then(|answer| answer.rows.first());
         let text = row.and_then(|row| row.try_get(0).ok().flatten());

@@ -1,13 +1,17 @@
 //! What a person decides about abandoned rows: they are pending again, or they count as
-//! published. A row that somebody else has decided about meanwhile stays as it is.
+//! published. A row that somebody else has decided about, or changed, meanwhile stays as it is.
 
-use relay::{Failure, polling::RowId};
+use relay::{
+    Failure,
+    delivered::{GivenUp, RowAt},
+};
 use tokio_postgres::Client;
 
 use super::{
+    conditions::or,
     connection::run,
     failure::{of_table, unwritable},
-    literals::literal,
+    literals::{literal, numbers},
     marks::{Decides, Writable},
     settle::{Set, forget_claim, identities, published, unlock},
     stuck::{Stuck, condition},
@@ -46,8 +50,8 @@ impl Dropped {
 ///
 /// # Errors
 /// The rows may not be written (P002), or the connection breaks.
-pub async fn requeue(client: &Client, table: &PolledTable, rows: &[RowId]) -> Result<u64, Failure> {
-    let Some(mut abandoned) = abandoned(table, rows) else { return Ok(0) };
+pub async fn requeue(client: &Client, table: &PolledTable, rows: &[RowAt]) -> Result<u64, Failure> {
+    let Some(mut abandoned) = abandoned(table, rows.iter()) else { return Ok(0) };
     for (column, is_abandoned) in unwritten(table) {
         let sql = format!(
             "{}select 1 from {} t, {abandoned} and {is_abandoned} limit 1{COMMIT}",
@@ -71,8 +75,9 @@ pub async fn requeue(client: &Client, table: &PolledTable, rows: &[RowId]) -> Re
 fn unwritten(table: &PolledTable) -> Vec<(&str, String)> {
     let (marks, conditions) = (&table.marks, table.conditions());
     let word = marks.status.as_ref().filter(|status| status.written == Writable::No);
-    let word = word.and_then(|status| {
-        Some((status.column.as_str(), format!("({})", conditions.is_abandoned_by_word("t")?)))
+    let word = word.map(|status| {
+        let any = [conditions.is_abandoned_by_word("t"), conditions.is_stranded("t")];
+        (status.column.as_str(), or(&any.into_iter().flatten().collect::<Vec<_>>()))
     });
     let at = marks.abandoned_at.as_ref().filter(|_| marks.abandons == Writable::No);
     let at = at.and_then(|at| Some((at.as_str(), conditions.is_abandoned_at("t")?)));
@@ -88,6 +93,7 @@ fn pending(table: &PolledTable) -> Set {
     {
         set.push((status.column.clone(), literal(word)));
     }
+    set.extend(marks.number().map(|flag| (flag.column.clone(), "0".to_owned())));
     set.extend(marks.attempts.as_ref().map(|it| (it.column.clone(), "0".to_owned())));
     // Also where the worker writes it for no row that failed: another program may have.
     let may_write =
@@ -107,9 +113,10 @@ fn pending(table: &PolledTable) -> Set {
 pub async fn drop_rows(
     client: &Client,
     table: &PolledTable,
-    rows: &[RowId],
+    rows: &[GivenUp],
     why: &str,
 ) -> Result<u64, Failure> {
+    let rows = rows.iter().map(GivenUp::row);
     let Some(abandoned) = abandoned(table, rows) else { return Ok(0) };
     if Dropped::of(table) == Dropped::Deleted {
         let head = format!("delete from {} t using", table.quoted());
@@ -125,13 +132,17 @@ pub async fn drop_rows(
 
 /// What a statement has behind FROM or USING: those of these rows that are abandoned. `None`: no
 /// row of such a table can be.
-fn abandoned(table: &PolledTable, rows: &[RowId]) -> Option<String> {
+fn abandoned<'r>(
+    table: &PolledTable,
+    rows: impl Iterator<Item = &'r RowAt> + Clone,
+) -> Option<String> {
     let abandoned = condition(table, Stuck::Abandoned, "t")?;
     let names: Vec<String> = (0..table.identity.len()).map(|place| format!("k{place}")).collect();
     let types = table.identity.iter().map(|column| column.sql_type.as_str());
     Some(format!(
-        "unnest({}) as x ({}) where {} and {abandoned}",
-        identities(types, rows.iter()),
+        "unnest({}, {}::xid[]) as x ({}, v) where t.xmin = x.v and {} and {abandoned}",
+        identities(types, rows.clone().map(|row| &row.id)),
+        numbers(rows.map(|row| row.version)),
         names.join(", "),
         table.same_row("x", |place| format!("k{place}")),
     ))

@@ -159,6 +159,11 @@ impl ColumnFacts {
         types.iter().any(|of| of.oid() == self.base)
     }
 
+    /// Whether its type, or that of its domain, is the server's own (`FirstNormalObjectId`).
+    pub(super) const fn is_of_server(&self) -> bool {
+        self.base < 16_384
+    }
+
     /// Whether its values come from a sequence, and follow each other as rows were written: not
     /// those of one with `CACHE`, of which each session takes several at a time.
     pub(super) fn is_sequence(&self) -> bool {

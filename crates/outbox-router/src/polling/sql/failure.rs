@@ -26,6 +26,18 @@ pub(super) fn forbidden(table: &TableName, role: &str, lacks: &str, grant: &str)
     Failure::of(Case::PermissionDenied, what).naming(Name::Role, quote_identifier(role))
 }
 
+/// Row-level security may hide rows of the table from the role.
+pub(super) fn hidden(table: &TableName, role: &str) -> Failure {
+    let quoted = quote_identifier(role);
+    let statement = format!("alter role {quoted} bypassrls");
+    let what = format!(
+        "role {role} may not see every row of {table}, because of row-level security: {statement}"
+    );
+    Failure::of(Case::RowsHidden, what)
+        .naming(Name::Role, quoted)
+        .naming(Name::Statements, statement)
+}
+
 /// The role may not write this column.
 pub(super) fn unwritable(table: &TableName, role: &str, column: &str) -> Failure {
     let (name, quoted) = (quote_identifier(column), quote_identifier(role));

@@ -16,9 +16,9 @@ use super::{
     order::suffix,
     settings::RowScope,
     settle::identities,
-    size::size,
+    size::{certainly_larger, printable, size},
     table::PolledTable,
-    transaction::{Access, COMMIT, Ways, begin, begin_claiming},
+    transaction::{Access, COMMIT, Ways, begin_claiming, begin_on},
 };
 use crate::postgres::quote_identifier;
 
@@ -67,8 +67,8 @@ impl FetchText {
         let [taken, rest] = tail;
         let ways = if table.has_pending_index() { Ways::Indexes } else { Ways::Any };
         let begin = match claimed {
-            Claimed::Yes => begin_claiming(ways),
-            Claimed::No => begin(Access::ReadWrite, ways),
+            Claimed::Yes => begin_claiming(ways, table.strangers),
+            Claimed::No => begin_on(Access::ReadWrite, ways, table.strangers),
         };
         let mut conditions = vec![table.is_the_one_named()];
         conditions.extend(table.conditions().ready("t"));
@@ -143,7 +143,8 @@ fn without_keys<'k>(key: &str, keys: impl Iterator<Item = &'k str>) -> String {
     format!(" and {key} not in (select unnest({}::text[]))", array(keys))
 }
 
-/// The columns of the row, then its key, its attempts, its time.
+/// The columns of the row, then its key, its attempts, its time, its version. Behind these comes
+/// its size, if some of its values are left out since it is too large.
 fn row_columns(table: &PolledTable) -> String {
     let mut all = String::new();
     for (place, column) in table.row.columns.iter().enumerate() {
@@ -157,15 +158,29 @@ fn row_columns(table: &PolledTable) -> String {
             format!("least(greatest(coalesce(t.{column}, 0), 0), {})", i32::MAX)
         },
     );
-    write!(all, "{} as k, {attempts} as a, {} as w", table.key.sql("t"), table.written_at)
-        .unwrap_or_default();
+    write!(
+        all,
+        "{} as k, {attempts} as a, {} as w, t.xmin as x",
+        table.key.sql("t"),
+        table.written_at
+    )
+    .unwrap_or_default();
     all
 }
 
-/// The names of those columns.
+/// The names of those columns, and what is printed of them.
 fn row_names(table: &PolledTable) -> String {
-    let columns = (0..table.row.columns.len()).map(|place| format!("c{place}, "));
-    columns.collect::<String>() + "k, a, w"
+    let columns = table.row.columns.iter().enumerate().map(|(place, column)| {
+        let name = format!("c{place}");
+        let is_identity = table.identity.iter().any(|identity| identity.place == place);
+        let shown = match table.facts.column(&column.name) {
+            Some(facts) if !is_identity => printable(facts, table.settings.row_bytes, &name, "s"),
+            Some(_) | None => name,
+        };
+        format!("{shown}, ")
+    });
+    let limit = certainly_larger(table.settings.row_bytes);
+    columns.collect::<String>() + &format!("k, a, w, x, case when s > {limit} then s end")
 }
 
 /// The columns of the order under other names, and the order by those names.
@@ -199,6 +214,9 @@ fn reading(table: &PolledTable) -> (String, [String; 2]) {
 /// comes one for each such key, with nothing but the key. `taken`: those that come before it; the
 /// keys of most rows are not blocked at all, which is found by hashing. Where a claim was not
 /// written, a row of nothing says so: its row is not returned, and later ones of its key are.
+///
+/// The version of a claimed row is that of the claim, which this transaction has written; also
+/// where the claim has moved the row to another partition, of which RETURNING has no `xmin`.
 fn claiming(table: &PolledTable) -> (String, [String; 2]) {
     let (columns, order) = order_columns(table);
     let identity = table.identity.iter().enumerate();
@@ -215,6 +233,9 @@ fn claiming(table: &PolledTable) -> (String, [String; 2]) {
     );
     let (bytes, quoted) = (table.settings.keep_bytes, table.quoted());
     let names = row_names(table);
+    let columns_read = table.row.columns.len();
+    let plain: String = (0..columns_read).map(|place| format!("c{place}, ")).collect();
+    let claimed = plain.replace('c', "p.c");
     let picked = table.same_row("p", |index| format!("p{index}"));
     let taken = table.same_row("p", |index| {
         let place = table.identity.get(index).map_or(0, |column| column.place);
@@ -222,7 +243,7 @@ fn claiming(table: &PolledTable) -> (String, [String; 2]) {
     });
     let taking = format!(
         ") i), \
-         locked as materialized (select p.n, p.g, {} from picked p join {quoted} t on {picked} \
+         locked as materialized (select p.n, p.g, p.s, {} from picked p join {quoted} t on {picked} \
            where p.r - p.s < {bytes} and {} for update of t skip locked), \
          blocked as materialized (select p.g, min(p.n) as n from picked p \
            where p.r - p.s < {bytes} and p.n not in (select n from locked) group by p.g), \
@@ -232,13 +253,14 @@ fn claiming(table: &PolledTable) -> (String, [String; 2]) {
         row_columns(table),
         and(&table.conditions().ready("t")),
     );
-    let nulls = "null, ".repeat(table.row.columns.len());
+    let nulls = "null, ".repeat(columns_read);
     let rest = format!(
-        "), claimed as (update {quoted} t set {} from taken p where {taken} returning p.*) \
+        "), claimed as (update {quoted} t set {} from taken p where {taken} \
+           returning {claimed}p.k, p.a, p.w, pg_current_xact_id()::xid as x, p.s, p.n) \
          select {names}, (select max(r) from picked), (select count(*) from picked) from (\
-           select {names}, n from claimed union all \
-           select {nulls}g, null, null, null from blocked union all \
-           select {nulls}null, null, null, null \
+           select {plain}k, a, w, x, s, n from claimed union all \
+           select {nulls}g, null, null, null, null, null from blocked union all \
+           select {nulls}null, null, null, null, null, null \
              where (select count(*) from claimed) < (select count(*) from taken)) o order by n",
         claim(table),
     );

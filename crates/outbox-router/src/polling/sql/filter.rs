@@ -1,10 +1,11 @@
 //! `outbox.where` in SQL: the rows that the core would take, by the text that a stream shows of the
 //! column.
 
-use relay::{Failure, FilterKind, RowFilter, TableName};
+use relay::{Case, Failure, FilterKind, RowFilter, TableName, ValueType};
 use tokio_postgres::types::Type;
 
 use super::{facts::Facts, failure::unfit, literals::list, shown::Shown};
+use crate::filter_labels::check_labels;
 
 /// The condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +33,13 @@ impl Filter {
         let column = facts.column(&rule.column).ok_or_else(|| {
             unfit(table, &format!("outbox.where names a column {} that it has not", rule.column))
         })?;
+        let modifier = if column.oid == column.base { column.modifier } else { -1 };
+        let values = rule.written(table, ValueType { oid: column.base, modifier });
+        let values = values.map_err(|what| Failure::of(Case::FilterWord, what))?;
+        check_labels(table, rule, column.labels.as_deref())?;
         let fixed = if column.is_of(&FIXED) { Fixed::Yes } else { Fixed::No };
-        Ok(Self { rule: rule.clone(), shown: Shown::of(column), fixed })
+        let rule = RowFilter { values, ..rule.clone() };
+        Ok(Self { rule, shown: Shown::of(column), fixed })
     }
 
     /// The same where an index may have it: a text that depends on no setting.
@@ -57,7 +63,10 @@ impl Filter {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::facts::samples, *};
+    use super::{
+        super::facts::{ColumnFacts, samples},
+        *,
+    };
 
     #[test]
     fn null_is_in_neither_list() {
@@ -79,5 +88,26 @@ mod tests {
         assert_eq!(is(FilterKind::NotIn, &[]), "(t.\"kind\"::text) is not null");
         assert!(of("flag", FilterKind::In, &["t"]).unwrap().contains("format('%s', t.\"flag\")"));
         assert!(of("other", FilterKind::In, &["t"]).is_err());
+    }
+
+    #[test]
+    fn words_are_those_that_the_column_writes() {
+        let labels = Some(vec!["order".to_owned(), "refund".to_owned()]);
+        let kind = samples::column("kind", &Type::ANYENUM, &[]);
+        let facts = samples::table(vec![
+            samples::column("flag", &Type::BOOL, &[]),
+            ColumnFacts { labels, ..kind },
+        ]);
+        let table = TableName { schema: "public".into(), name: "outbox".into() };
+        let of = |column: &str, word: &str| {
+            let (column, values) = (column.into(), vec![word.to_owned()]);
+            let rule = RowFilter { column, values, kind: FilterKind::NotIn };
+            Filter::of(&table, &facts, &rule).map(|filter| filter.sql("t"))
+        };
+        assert!(of("flag", "FALSE").unwrap().ends_with("not in ('f')"));
+        assert!(of("kind", "order").unwrap().ends_with("not in ('order')"));
+        for (column, word) in [("flag", "nein"), ("kind", "ordre")] {
+            assert_eq!(of(column, word).unwrap_err().case, Some(Case::FilterWord), "{word}");
+        }
     }
 }

@@ -3,12 +3,9 @@
 
 use std::fmt;
 
-use relay::{Case, Failure, Name, TableName, source::Catalog};
+use relay::{Case, Failure, Name, TableName, handover::switch::SwitchState, source::Catalog};
 
-use super::{
-    literals::table_names,
-    switch::{SwitchState, switching},
-};
+use super::{literals::table_names, switch::switching};
 use crate::{
     held::are_readable,
     postgres::{TextQuery, quote_literal},

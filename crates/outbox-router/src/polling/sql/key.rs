@@ -17,6 +17,7 @@ use super::{
     facts::{ColumnFacts, Facts},
     failure::unfit,
     literals::{array, literal},
+    shown::Shown,
 };
 use crate::postgres::quote_identifier;
 
@@ -37,6 +38,7 @@ enum Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Value {
     column: String,
+    shown: Shown,
     within: Option<Within>,
 }
 
@@ -70,9 +72,9 @@ impl Key {
     /// SQL has no expression for it.
     pub(super) fn of(table: &TableName, facts: &Facts, source: &str) -> Result<Self, Failure> {
         if !Template::is_one(source) {
-            let column = facts.column(source).map(|column| column.name.clone());
+            let column = facts.column(source);
             let column = column.ok_or_else(|| unfit(table, &format!("no column {source}")))?;
-            return Ok(Self { parts: vec![Part::First(vec![Value { column, within: None }])] });
+            return Ok(Self { parts: vec![Part::First(vec![Value::whole(column)])] });
         }
         let template = Template::parse(source)
             .map_err(|error| unfit(table, &format!("the key {source}: {error}")))?;
@@ -100,17 +102,6 @@ impl Key {
     /// The key as a text that is never NULL.
     pub(super) fn never_null(&self, alias: &str) -> String {
         format!("coalesce('k' || {}, 'n')", self.sql(alias))
-    }
-
-    /// Whether reading the key of a row may end the statement: before PostgreSQL 16 there is no way
-    /// to tell whether a text is JSON.
-    pub(super) fn may_fail(&self) -> bool {
-        let is_risky =
-            |value: &Value| matches!(value.within, Some(Within { form: JsonForm::Text, .. }));
-        self.parts.iter().any(|part| match part {
-            Part::Text(_) => false,
-            Part::First(values) => values.iter().any(is_risky),
-        })
     }
 
     /// The shard of a row's key.
@@ -154,9 +145,15 @@ impl Part {
 }
 
 impl Value {
+    fn whole(column: &ColumnFacts) -> Self {
+        Self { column: column.name.clone(), shown: Shown::of_own(column), within: None }
+    }
+
     fn sql(&self, alias: &str) -> String {
+        let Some(Within { path, form }) = &self.within else {
+            return self.shown.sql(alias, &self.column);
+        };
         let column = format!("{alias}.{}", quote_identifier(&self.column));
-        let Some(Within { path, form }) = &self.within else { return format!("{column}::text") };
         let within = |json: &str| format!("{json} #>> {path}::text[]");
         match form {
             JsonForm::Jsonb => format!("({})", within(&column)),
@@ -213,8 +210,9 @@ fn value(
     column: &ColumnFacts,
     pointer: Option<&JsonPointer>,
 ) -> Result<Value, Failure> {
-    let name = column.name.clone();
-    let Some(pointer) = pointer else { return Ok(Value { column: name, within: None }) };
+    let whole = Value::whole(column);
+    let Some(pointer) = pointer else { return Ok(whole) };
+    let name = &column.name;
     let form = if column.is_of(&[Type::JSONB]) {
         JsonForm::Jsonb
     } else if column.is_of(&[Type::JSON]) {
@@ -238,7 +236,7 @@ fn value(
         );
         return Err(unfit(table, &what));
     }
-    Ok(Value { column: name, within: Some(Within { path: array(tokens), form }) })
+    Ok(Value { within: Some(Within { path: array(tokens), form }), ..whole })
 }
 
 /// Whether SQL takes a name for an index that JSON Pointer has not: `01`, `-1`, ` 1`.

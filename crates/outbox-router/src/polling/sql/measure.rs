@@ -8,7 +8,7 @@ use super::{
     failure::{malformed, of_table},
     removal::Removal,
     table::PolledTable,
-    transaction::{Access, BEGINS, COMMIT, Ways, begin},
+    transaction::{Access, BEGINS, COMMIT, Ways, begin_on},
 };
 use crate::{
     postgres::{sql_failure, table_size_sql},
@@ -29,7 +29,7 @@ pub(super) async fn measure(
     let oldest = removal.and_then(Removal::oldest).unwrap_or("null");
     let statement = format!(
         "{}{LOCK_TIMEOUT}select s.size_rows, s.size_bytes, {oldest} from ({}) s{COMMIT}",
-        begin(Access::ReadOnly, Ways::Indexes),
+        begin_on(Access::ReadOnly, Ways::Indexes, table.strangers),
         table_size_sql(&table.facts.oid.to_string()),
     );
     let answers = run(client, &statement).await;

@@ -69,7 +69,7 @@ pub use lease::LeaseTable;
 pub use listen::Listener;
 pub use named::{NamedRows, RowNames};
 pub use order::WritingOrder;
-pub use removal::{Leaves, Removal, RemovalRules, Scan};
+pub use removal::{Removal, RemovalRules, Scan};
 pub use row_marks::{RowMarks, RowState, row_marks};
 pub use settings::{
     Direction, MarkConfig, MarkHow, Nulls, OrderColumn, RowScope, SqlSettings, StreamNames,

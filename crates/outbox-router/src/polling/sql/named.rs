@@ -28,7 +28,7 @@ const AS_SHOWN: &str = "type one as outbox-router tap or outbox-router dead-lett
 /// That a row `t` is named by one of these texts.
 pub(super) fn is_one_of(table: &PolledTable, names: &[String]) -> String {
     let names = list(names.iter().map(String::as_str));
-    let (name, primary) = (table.name_of_row(), table.identity_texts());
+    let (name, primary) = (table.name_of_row(), table.identity_texts().join(", "));
     format!("({name} in ({names}) or concat_ws(',', {primary}) in ({names}))")
 }
 

@@ -1,5 +1,6 @@
-//! The statements that remove rows which nobody needs any more: those that are published, and those
-//! that were abandoned long ago. A pending row is never removed.
+//! The statements that remove rows which nobody needs any more: those that are published. No other
+//! row is ever removed, whatever its age: an abandoned one leaves when a person has dropped it,
+//! which publishes it. Rows that `outbox.where` leaves out are another pipeline's.
 
 use std::time::Duration;
 
@@ -11,9 +12,8 @@ use super::{
     facts::ColumnFacts,
     marks::Decides,
     order::written_at,
-    stuck::{Stuck, condition},
     table::PolledTable,
-    transaction::{Access, COMMIT, Ways, begin},
+    transaction::{Access, COMMIT, Ways, begin_on},
 };
 use crate::postgres::{quote_identifier, quote_table};
 
@@ -25,8 +25,6 @@ const COUNTED: u64 = 1_000_000;
 pub struct RemovalRules {
     /// How long a published row stays.
     pub keep: Duration,
-    /// How long a row stays that was abandoned.
-    pub abandoned_keep: Duration,
     /// The column by which a row has an age; `None`: what suits the table.
     pub time_column: Option<String>,
     /// The most rows that one statement deletes.
@@ -51,8 +49,6 @@ pub enum Scan {
 pub struct Removal {
     /// `None`: no row of the table is marked as published.
     published: Option<Statements>,
-    /// `None`: no row of the table is abandoned.
-    abandoned: Option<Statements>,
     /// The most rows that one statement deletes.
     batch: u64,
     /// The age of the oldest row, in seconds, as an expression; `None` where no index finds it.
@@ -63,15 +59,6 @@ pub struct Removal {
 struct Statements {
     delete: String,
     count: String,
-}
-
-/// Which rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leaves {
-    /// Those that are published.
-    Published,
-    /// Those that were abandoned.
-    Abandoned,
 }
 
 impl Removal {
@@ -92,11 +79,9 @@ impl Removal {
             }
             Some(_) | None => None,
         };
-        let abandoned = condition(table, Stuck::Abandoned, "t")
-            .map(|condition| Statements::abandoned(table, rules, &condition));
         let oldest = age(table, rules).ok().filter(|column| column.is("leads"));
         let oldest = oldest.map(|column| oldest_row(table, column));
-        Ok(Self { published, abandoned, batch: rules.batch, oldest })
+        Ok(Self { published, batch: rules.batch, oldest })
     }
 
     /// The most rows that one statement deletes: where it has deleted so many, there may be more.
@@ -108,19 +93,12 @@ impl Removal {
         self.oldest.as_deref()
     }
 
-    pub(super) fn delete(&self, which: Leaves) -> Option<&str> {
-        self.statements(which).map(|statements| statements.delete.as_str())
+    pub(super) fn delete(&self) -> Option<&str> {
+        self.published.as_ref().map(|statements| statements.delete.as_str())
     }
 
-    pub(super) fn count(&self, which: Leaves) -> Option<&str> {
-        self.statements(which).map(|statements| statements.count.as_str())
-    }
-
-    const fn statements(&self, which: Leaves) -> Option<&Statements> {
-        match which {
-            Leaves::Published => self.published.as_ref(),
-            Leaves::Abandoned => self.abandoned.as_ref(),
-        }
+    pub(super) fn count(&self) -> Option<&str> {
+        self.published.as_ref().map(|statements| statements.count.as_str())
     }
 }
 
@@ -146,26 +124,10 @@ impl Statements {
         {
             all = format!("{all} and {}", old(mark));
         }
+        all += &table.and_filter("t");
         let ways = if time.is("leads") { Ways::Indexes } else { Ways::Any };
         let order = format!(" order by t.{}", quote_identifier(&time.name));
         Ok(Self::of(table, rules, &all, &order, ways))
-    }
-
-    fn abandoned(table: &PolledTable, rules: &RemovalRules, condition: &str) -> Self {
-        let written = format!("to_timestamp({} / 1000000.0)", table.written_at);
-        let of = |name: &String| format!("t.{}::timestamptz", quote_identifier(name));
-        let tried = match &table.marks.available_at {
-            // It was tried last about then.
-            Some(at) => format!("greatest({}, {written})", of(at)),
-            None => written,
-        };
-        let at = match &table.marks.abandoned_at {
-            // Others may give a row up by its word alone.
-            Some(at) => format!("coalesce({}, {tried})", of(at)),
-            None => tried,
-        };
-        let all = format!("{condition} and {at} < now() - {}", interval(rules.abandoned_keep));
-        Self::of(table, rules, &all, "", Ways::Any)
     }
 
     /// Rows are locked where the role may do that, so that nobody waits for a row which somebody
@@ -188,7 +150,7 @@ impl Statements {
             delete: format!(
                 "{}{}with p as materialized (select {} from {quoted} t where {condition}{order} \
                  limit {}{lock}) delete from {quoted} t using p where {} and {condition}{COMMIT}",
-                begin(Access::ReadWrite, ways),
+                begin_on(Access::ReadWrite, ways, table.strangers),
                 lock_timeout(rules.lock_timeout),
                 identity.join(", "),
                 rules.batch,
@@ -197,7 +159,7 @@ impl Statements {
             count: format!(
                 "{}select count(*) from (select from {quoted} t where {condition} limit {COUNTED}) \
                  s{COMMIT}",
-                begin(Access::ReadOnly, ways),
+                begin_on(Access::ReadOnly, ways, table.strangers),
             ),
         }
     }
@@ -302,7 +264,6 @@ mod tests {
     fn rules() -> RemovalRules {
         RemovalRules {
             keep: Duration::from_secs(60),
-            abandoned_keep: Duration::from_secs(120),
             time_column: None,
             batch: 10,
             lock_timeout: Duration::from_secs(2),
@@ -311,9 +272,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pending_row_is_in_no_statement() {
+    fn a_row_that_is_not_published_is_in_no_statement() {
         let removal = Removal::of(&samples::table(samples::time()), &rules()).unwrap();
-        let sql = removal.delete(Leaves::Published).unwrap();
+        let sql = removal.delete().unwrap();
         let old = "t.\"published_at\" is not null \
                    and t.\"published_at\" < (now() - make_interval(secs => 60))";
         assert!(
@@ -321,15 +282,10 @@ mod tests {
             "{sql}"
         );
         assert!(sql.ends_with(&format!("and {old}; commit")), "{sql}");
-        assert!(removal.delete(Leaves::Abandoned).is_none());
         let removal = Removal::of(&samples::table(samples::states()), &rules()).unwrap();
-        let sql = removal.delete(Leaves::Published).unwrap();
+        let sql = removal.delete().unwrap();
         assert!(sql.contains("t.\"status\" = 'PUBLISHED' and t.\"created_at\" < "), "{sql}");
-        let sql = removal.delete(Leaves::Abandoned).unwrap();
-        assert!(
-            sql.contains("t.\"status\" = 'ABANDONED' and greatest(t.\"available_at\""),
-            "{sql}"
-        );
+        assert!(!sql.contains("ABANDONED"), "{sql}");
     }
 
     #[test]
@@ -347,6 +303,6 @@ mod tests {
         let mark = MarkConfig { how: MarkHow::Delete, ..MarkConfig::default() };
         let table = samples::table_of(Vec::new(), mark).unwrap();
         let removal = Removal::of(&table, &rules()).unwrap();
-        assert!(removal.delete(Leaves::Published).is_none());
+        assert!(removal.delete().is_none());
     }
 }

@@ -18,6 +18,8 @@ use crate::postgres::{quote_identifier, sql_failure};
 pub enum RowState {
     /// Marked as published.
     Published,
+    /// Its status is one of which nothing is known.
+    Stranded,
     /// Abandoned.
     Abandoned,
     /// Tried, and waiting for another attempt.
@@ -36,8 +38,9 @@ pub enum RowState {
 
 impl RowState {
     /// In the order in which they are asked for: the first that fits is said.
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Published,
+        Self::Stranded,
         Self::Abandoned,
         Self::Retried,
         Self::Claimed,
@@ -52,6 +55,7 @@ impl RowState {
     const fn word(self) -> &'static str {
         match self {
             Self::Published => "published",
+            Self::Stranded => "stranded",
             Self::Abandoned => "abandoned",
             Self::Retried => "retried",
             Self::Claimed => "claimed",
@@ -69,6 +73,7 @@ impl RowState {
         let conditions = table.conditions();
         match self {
             Self::Published => conditions.is_published("t"),
+            Self::Stranded => conditions.is_stranded("t"),
             Self::Abandoned => conditions.is_abandoned("t"),
             Self::Retried => conditions.is_retried("t"),
             Self::Claimed => conditions.is_claimed("t"),
@@ -113,7 +118,7 @@ pub async fn row_marks(
 fn statement(table: &PolledTable, row: &RowId) -> String {
     let marks = &table.marks;
     let text = |column: Option<&String>| match column {
-        Some(name) => format!("t.{}::text", quote_identifier(name)),
+        Some(name) => table.text_of(name),
         None => "null".to_owned(),
     };
     let available = match &marks.available_at {

@@ -5,6 +5,7 @@ use std::{future::poll_fn, pin::pin};
 use futures_core::Stream as _;
 use relay::{
     Case, Failure, PgTimestamp,
+    delivered::RowVersion,
     polling::{Claimed, More, PendingRow, RowId},
 };
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
@@ -97,7 +98,7 @@ fn left(
     claimed: Claimed,
     looked_at: usize,
 ) -> Result<More, Failure> {
-    let place = table.row.columns.len() + 3;
+    let place = table.row.columns.len() + 5;
     let is_full = number::<usize>(row, place)? >= table.settings.keep_bytes;
     let is_limited = match claimed {
         Claimed::Yes => number::<usize>(row, place + 1)? >= looked_at,
@@ -112,10 +113,14 @@ fn pending(row: &SimpleQueryRow, table: &PolledTable) -> Result<PendingRow, Fail
         Some(text) => Ok(Box::from(text)),
         None => Err(malformed("has a row without an identity")),
     });
+    let insert = insert(row, table.row.oid, columns)?;
+    let size: Option<usize> = value(row, columns + 4)?.and_then(|size| size.parse().ok());
     Ok(PendingRow {
         id: RowId(id.collect::<Result<_, Failure>>()?),
+        version: RowVersion::of_xmin(number(row, columns + 3)?),
         key: value(row, columns)?.map(Box::from),
-        insert: insert(row, table.row.oid, columns)?,
+        bytes: size.unwrap_or_default().max(insert.len()),
+        insert,
         attempts: number(row, columns + 1)?,
         at: PgTimestamp::from_unix_micros(number(row, columns + 2)?),
     })

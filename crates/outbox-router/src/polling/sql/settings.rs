@@ -110,6 +110,8 @@ pub struct SqlSettings {
     pub lease: Duration,
     /// Whether the later rows of a key wait for a row of it that waits.
     pub hold_keys: HoldKeys,
+    /// The largest row that is produced, in bytes.
+    pub row_bytes: usize,
     /// How many bytes of rows are read at a time, but for the row that passes this limit.
     pub keep_bytes: usize,
     /// Whether rows are abandoned at all: then a table needs a place where that is recorded.

@@ -1,13 +1,14 @@
 //! The statements that write what became of rows. Rows are found by their identity, all of one kind
-//! in one statement; a row that somebody else has marked or claimed meanwhile stays as it is.
+//! in one statement, and only at the version that was read or claimed ([`relay::delivered`]): a row
+//! that somebody has changed, marked or claimed meanwhile stays as it is. The statement waits for
+//! whoever changes a row at this moment, and looks at the version that is there then.
 //!
 //! What became of rows is written only if this worker has had their shards since it read them
-//! (`fence`); what it gives back, it gives back in any case. A row whose key has become one of
-//! another shard since it was read belongs to another worker, so it does not count as failed: that
-//! worker may be delivering it.
+//! (`fence`); what it gives back, it gives back in any case.
 
 use relay::{
     Failure,
+    delivered::{RowAt, SentVersion},
     polling::{FailedRow, RowId, RowOutcome, SettleRequest},
 };
 use tokio_postgres::error::SqlState;
@@ -16,11 +17,10 @@ use super::{
     conditions::and,
     failure::unfit,
     fence::Fence,
-    key::ShardOf,
     literals::{array, literal, numbers},
     marks::{Decides, FlagForm, Writable},
     table::PolledTable,
-    transaction::{Access, COMMIT, Ways, begin},
+    transaction::{Access, COMMIT, Ways, begin_on},
 };
 use crate::postgres::quote_identifier;
 
@@ -32,9 +32,6 @@ pub(super) struct SettleText {
     retried: Change,
     abandoned: Change,
     released: Change,
-    /// The shard of a row as it is now; `None` where a row that was changed meanwhile could end the
-    /// statement, and with it every mark.
-    shard: Option<ShardOf>,
     types: Vec<String>,
     error: usize,
     encoding: Encoding,
@@ -65,6 +62,12 @@ pub(super) struct SettleSql {
 /// What is no number, and ends a transaction by the error that names it.
 const UNDONE: &str = "marks are undone";
 
+/// That a row is the version of it that was read or claimed.
+const SAME_VERSION: &str = "= x.v";
+
+/// What the version of a row is that this transaction has written.
+const OWN_VERSION: &str = "pg_current_xact_id()::xid";
+
 /// Whether a transaction has ended since rows are pending still that it had marked.
 pub(super) fn are_marks_undone(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|error| {
@@ -84,7 +87,7 @@ impl SettleText {
     pub(super) fn of(table: &PolledTable) -> Self {
         let of = |set: Vec<(String, String)>, arrays: &str| Change::update(table, &set, arrays);
         Self {
-            begin: begin(Access::ReadWrite, Ways::Indexes),
+            begin: begin_on(Access::ReadWrite, Ways::Indexes, table.strangers),
             published: match table.marks.decides {
                 Decides::Presence => Change::delete(table),
                 Decides::Status | Decides::Flag | Decides::Time => of(published(table), ""),
@@ -92,7 +95,6 @@ impl SettleText {
             retried: of(retried(table), ", a, e, d"),
             abandoned: of(abandoned(table), ", a, e"),
             released: of(released(table), ""),
-            shard: (!table.key.may_fail()).then(|| table.key.shard("t")),
             types: table.identity.iter().map(|column| column.sql_type.clone()).collect(),
             error: table.marks.last_error.as_ref().map_or(0, |error| error.max),
             encoding: match table.facts.encoding.as_str() {
@@ -126,25 +128,19 @@ impl SettleText {
         let shards = fence.holds(request.shards, request.as_of);
         let held = and(&shards.into_iter().chain([table.is_the_one_named()]).collect::<Vec<_>>());
         let mut statements = Vec::new();
-        let ids = |rows: &[RowId]| self.ids(rows.iter());
-        statements.extend(self.published.sql(&request.published, ids));
+        let sent = |rows: &[SentVersion]| self.rows_at(rows.iter().map(SentVersion::row));
+        statements.extend(self.published.sql(&request.published, sent));
         let published = (!statements.is_empty()).then_some(Fence::STATEMENTS);
-        // As with the fence: of a request without shards nothing has to be held.
-        let shard = self.shard.as_ref().filter(|_| !request.shards.is_empty());
-        let is_ours = shard.and_then(|shard| shard.among(request.shards));
-        let is_ours = is_ours.map(|ours| format!(" and {ours}")).unwrap_or_default();
-        let failures = self.retried.sql(&retried, |rows| {
+        statements.extend(self.retried.sql(&retried, |rows| {
             let delays = rows.iter().map(|row| match row.outcome {
                 RowOutcome::Retry(after) => after.as_secs_f64(),
                 RowOutcome::Abandon => 0.0,
             });
             format!("{}, {}::float8[]", self.failed(rows), numbers(delays))
-        });
-        let failures =
-            failures.into_iter().chain(self.abandoned.sql(&abandoned, |rows| self.failed(rows)));
-        statements.extend(failures.map(|failure| failure + &is_ours));
+        }));
+        statements.extend(self.abandoned.sql(&abandoned, |rows| self.failed(rows)));
         statements.iter_mut().for_each(|statement| *statement += &format!(" and {held}"));
-        let released = self.released.sql(&request.released, ids);
+        let released = self.released.sql(&request.released, |rows| self.rows_at(rows.iter()));
         statements.extend(released.map(|statement| match table.marks.claim.by {
             Some(_) => format!("{statement} and {}", table.is_the_one_named()),
             // The claim could be that of the worker that has the shard now.
@@ -163,14 +159,22 @@ impl SettleText {
 
     /// Two statements, of which the second one fails where rows that a request has marked as
     /// published are pending still: so nothing of it is committed, and all of it can be written
-    /// again. A trigger that is deferred to the end of the transaction acts before.
+    /// again. A trigger that is deferred to the end of the transaction acts before. A row that is
+    /// neither as it was read nor as this transaction has written it was changed by somebody.
     fn refuse_pending(&self, table: &PolledTable, request: &SettleRequest, held: &str) -> String {
-        let (ids, pending) = (self.ids(request.published.iter()), Change::tail(table, ""));
+        let rows = self.rows_at(request.published.iter().map(SentVersion::row));
         let (quoted, filter) = (table.quoted(), table.and_filter("t"));
+        let pending = Change::tail(table, "", &format!("in (x.v, {OWN_VERSION})"));
         format!(
             "set constraints all immediate; select (case when exists (select from {quoted} t, \
-             unnest({ids}{pending}{filter} and {held}) then '{UNDONE}' else '0' end)::int"
+             unnest({rows}{pending}{filter} and {held}) then '{UNDONE}' else '0' end)::int"
         )
+    }
+
+    /// Identities and versions, an array each.
+    fn rows_at<'r>(&self, rows: impl Iterator<Item = &'r RowAt> + Clone) -> String {
+        let ids = self.ids(rows.clone().map(|row| &row.id));
+        format!("{ids}, {}::xid[]", numbers(rows.map(|row| row.version)))
     }
 
     fn ids<'r>(&self, rows: impl Iterator<Item = &'r RowId> + Clone) -> String {
@@ -182,7 +186,8 @@ impl SettleText {
         let errors: Vec<String> = rows.iter().map(|row| self.error_text(&row.error)).collect();
         let errors = array(errors.iter().map(String::as_str));
         let ids = self.ids(rows.iter().map(|row| &row.id));
-        format!("{ids}, {attempts}::int8[], {errors}::text[]")
+        let versions = numbers(rows.iter().map(|row| row.version));
+        format!("{ids}, {versions}::xid[], {attempts}::int8[], {errors}::text[]")
     }
 
     /// An error as its column can have it.
@@ -207,20 +212,22 @@ impl Change {
             .map(|(name, value)| format!("{} = {value}", quote_identifier(name)))
             .collect();
         let head = format!("update {} t set {} from unnest(", table.quoted(), set.join(", "));
-        Self(Some((head, Self::tail(table, arrays))))
+        Self(Some((head, Self::tail(table, arrays, SAME_VERSION))))
     }
 
     fn delete(table: &PolledTable) -> Self {
         let head = format!("delete from {} t using unnest(", table.quoted());
-        Self(Some((head, Self::tail(table, ""))))
+        Self(Some((head, Self::tail(table, "", SAME_VERSION))))
     }
 
-    fn tail(table: &PolledTable, arrays: &str) -> String {
+    /// `version`: what the version of a row has to be.
+    fn tail(table: &PolledTable, arrays: &str, version: &str) -> String {
         let names: Vec<String> =
             (0..table.identity.len()).map(|index| format!("k{index}")).collect();
         let mut conditions = vec![table.same_row("x", |index| format!("k{index}"))];
+        conditions.push(format!("t.xmin {version}"));
         conditions.extend(table.conditions().markable("t"));
-        format!(") as x ({}{arrays}) where {}", names.join(", "), and(&conditions))
+        format!(") as x ({}, v{arrays}) where {}", names.join(", "), and(&conditions))
     }
 
     fn sql<R>(&self, rows: &[R], arrays: impl FnOnce(&[R]) -> String) -> Option<String> {
@@ -352,8 +359,10 @@ mod tests {
     use std::time::Duration;
 
     use relay::{
-        Code,
-        polling::{RequestNumber, ShardSet, TableIndex},
+        Code, PgTimestamp,
+        delivered::{RowVersion, ServerSession},
+        polling::{PendingRow, RequestNumber, ShardSet, TableIndex},
+        testing::sent,
     };
 
     use super::{
@@ -364,20 +373,30 @@ mod tests {
         *,
     };
 
-    fn id(text: &str) -> RowId {
-        RowId(Box::new([text.into()]))
+    fn row(text: &str, xmin: u32) -> PendingRow {
+        PendingRow {
+            id: RowId(Box::new([text.into()])),
+            version: RowVersion::of_xmin(xmin),
+            key: None,
+            insert: Vec::new(),
+            bytes: 0,
+            attempts: 0,
+            at: PgTimestamp::from_micros(0),
+        }
     }
 
     fn failed(outcome: RowOutcome) -> FailedRow {
         let error = Failure::new(Code::NotJson, "it's");
-        FailedRow { id: id("3"), attempts: 2, error, outcome }
+        let RowAt { id, version } = row("3", 703).row_at();
+        FailedRow { id, version, attempts: 2, error, outcome }
     }
 
     fn request() -> SettleRequest {
-        let published = vec![id("1"), id("2")];
+        let published = [row("1", 701), row("2", 702)].iter().map(sent).collect();
         let (table, shards) = (TableIndex(0), ShardSet::NONE);
-        let (as_of, released) = (RequestNumber::default(), vec![id("9")]);
-        SettleRequest { table, shards, as_of, published, failed: vec![], released }
+        let (as_of, released) = (RequestNumber::default(), vec![row("9", 709).row_at()]);
+        let session = ServerSession::default();
+        SettleRequest { table, shards, as_of, session, published, failed: vec![], released }
     }
 
     fn sql(table: &PolledTable, request: &SettleRequest) -> String {
@@ -385,14 +404,15 @@ mod tests {
     }
 
     const NAMED: &str = r#"to_regclass('"public"."outbox"')::oid = 77"#;
-    const FOUND: &str = "as x (k0) where t.\"id\" operator(\"pg_catalog\".=) x.k0 and ";
+    const FOUND: &str =
+        "as x (k0, v) where t.\"id\" operator(\"pg_catalog\".=) x.k0 and t.xmin = x.v and ";
 
     #[test]
     fn rows_are_found_by_their_identity_and_marked_while_they_are_pending() {
         let sql = sql(&samples::table(samples::time()), &request());
         let expected = format!(
             "; update \"public\".\"outbox\" t set \"published_at\" = now() \
-             from unnest('{{\"1\",\"2\"}}'::int8[]) {FOUND}t.\"published_at\" is null and {NAMED}; \
+             from unnest('{{\"1\",\"2\"}}'::int8[], '{{701,702}}'::xid[]) {FOUND}t.\"published_at\" is null and {NAMED}; \
              commit"
         );
         assert!(sql.ends_with(&expected), "{sql}");
@@ -425,11 +445,12 @@ mod tests {
             format!("set \"status\" = 'PUBLISHED', {unlock} from"),
             format!(
                 "set {unlock}, {because}, \"available_at\" = now() + make_interval(secs => x.d), \
-                 \"status\" = 'FAILED' from unnest('{{\"3\"}}'::int8[], '{{2}}'::int8[], \
-                 '{{\"R014: it''s\"}}'::text[], '{{1.5}}'::float8[]) as x (k0, a, e, d) where"
+                 \"status\" = 'FAILED' from unnest('{{\"3\"}}'::int8[], '{{703}}'::xid[], \
+                 '{{2}}'::int8[], '{{\"R014: it''s\"}}'::text[], '{{1.5}}'::float8[]) \
+                 as x (k0, v, a, e, d) where"
             ),
             format!("set {unlock}, {because}, \"status\" = 'ABANDONED' from"),
-            format!("set {unlock}, \"status\" = 'PENDING' from unnest('{{\"9\"}}'::int8[])"),
+            format!("set {unlock}, \"status\" = 'PENDING' from unnest('{{\"9\"}}'::int8[], "),
         ] {
             assert!(sql.contains(&expected), "{expected}\n{sql}");
         }
@@ -442,6 +463,6 @@ mod tests {
         let table = samples::table_of(Vec::new(), mark).unwrap();
         let sql = sql(&table, &request());
         assert!(sql.contains("; delete from \"public\".\"outbox\" t using unnest("), "{sql}");
-        assert!(sql.ends_with(&format!("x.k0 and {NAMED}; commit")), "{sql}");
+        assert!(sql.ends_with(&format!("x.k0 and t.xmin = x.v and {NAMED}; commit")), "{sql}");
     }
 }

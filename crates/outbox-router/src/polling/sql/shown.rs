@@ -6,8 +6,8 @@ use super::facts::ColumnFacts;
 use crate::postgres::quote_identifier;
 
 /// Types whose cast to text gives that text, and is cheaper. Others are written by their output
-/// function: a boolean is `t` there, and as a text `true`; an address has its netmask as a text
-/// alone, and a `char(4)` its blanks there alone.
+/// function: an enum may have a cast that its owner has made; a boolean is `t` there, and as a text
+/// `true`; an address has its netmask as a text alone, and a `char(4)` its blanks there alone.
 const BY_CAST: [Type; 10] = [
     Type::TEXT,
     Type::VARCHAR,
@@ -33,8 +33,14 @@ pub(super) enum Shown {
 impl Shown {
     /// Of the values of a column.
     pub(super) fn of(column: &ColumnFacts) -> Self {
-        let by_cast = column.is_of(&BY_CAST) || column.labels.is_some();
-        if by_cast { Self::ByCast } else { Self::ByOutput }
+        if column.is_of(&BY_CAST) { Self::ByCast } else { Self::ByOutput }
+    }
+
+    /// The same, but for the server's own types by their cast, as people type their values and as
+    /// keys were divided before: only a type that somebody has made may have a cast that is its
+    /// owner's function.
+    pub(super) fn of_own(column: &ColumnFacts) -> Self {
+        if column.is_of_server() { Self::ByCast } else { Self::ByOutput }
     }
 
     /// The text of the column's value in a row that the statement calls `alias`; NULL of NULL.

@@ -3,7 +3,10 @@
 
 use tokio_postgres::types::Type;
 
-use super::facts::{ColumnFacts, Facts};
+use super::{
+    facts::{ColumnFacts, Facts},
+    shown::Shown,
+};
 use crate::postgres::quote_identifier;
 
 /// Types whose texts are short: 40 bytes or less.
@@ -27,6 +30,30 @@ const MEASURED_FROM: usize = 1_000;
 /// What a row takes beside the texts of its columns, here and in the core.
 const OVERHEAD: usize = 200;
 
+/// By so much the size of a row may be more than its message has.
+const SLACK: usize = 2 << 20;
+
+/// A value that takes no more bytes as it is stored is printed whatever its row's size.
+const SMALL: usize = 2_000;
+
+/// A row whose size is more than this has a message of more than `row_bytes`.
+pub(super) const fn certainly_larger(row_bytes: usize) -> usize {
+    row_bytes.saturating_add(SLACK)
+}
+
+/// The column `name` of a row whose size is `size`, but NULL where it is large and the row is too
+/// large in any case: the server cannot print each value that it can store, and an error would end
+/// the reading of all others, too.
+pub(super) fn printable(column: &ColumnFacts, row_bytes: usize, name: &str, size: &str) -> String {
+    if column.is_of(&SHORT) {
+        return name.to_owned();
+    }
+    let limit = certainly_larger(row_bytes);
+    format!(
+        "case when {size} > {limit} and pg_column_size({name}) > {SMALL} then null else {name} end"
+    )
+}
+
 /// The size of a row `t`.
 pub(super) fn size(facts: &Facts) -> String {
     let columns: Vec<&ColumnFacts> =
@@ -43,7 +70,8 @@ pub(super) fn size(facts: &Facts) -> String {
         } else {
             format!(
                 " + coalesce(case when pg_column_size({name}) > {MEASURED_FROM} \
-                 then octet_length({name}::text) else pg_column_size({name}) end, 0)"
+                 then octet_length({}) else pg_column_size({name}) end, 0)",
+                Shown::of_own(column).sql("t", &column.name)
             )
         });
     }

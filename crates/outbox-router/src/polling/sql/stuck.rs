@@ -1,6 +1,10 @@
 //! The rows of a table that are abandoned, or wait for another attempt: what a person sees of them.
 
-use relay::{Code, Failure, HoldKeys, polling::RowId};
+use relay::{
+    Code, Failure, HoldKeys,
+    delivered::{RowAt, RowVersion},
+    polling::RowId,
+};
 use tokio_postgres::{Client, SimpleQueryRow};
 
 use super::{
@@ -19,7 +23,7 @@ use crate::postgres::{quote_identifier, sql_failure};
 /// Which rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stuck {
-    /// They are abandoned: a person has to decide.
+    /// They are abandoned, or have a status of which nothing is known: a person has to decide.
     Abandoned,
     /// They wait for another attempt. Where a table has no time of it, they were tried and are
     /// pending.
@@ -44,8 +48,8 @@ pub struct StuckFilter {
 /// A row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StuckRow {
-    /// By which it is found again.
-    pub identity: RowId,
+    /// By which it is found again, as it is shown.
+    pub row: RowAt,
     /// The event's id, else the primary key.
     pub id: String,
     /// Its key, as SQL has it.
@@ -94,7 +98,11 @@ pub(super) fn condition(table: &PolledTable, which: Stuck, alias: &str) -> Optio
     let conditions = table.conditions();
     let may_hold = conditions.may_hold(alias)?;
     let is = match which {
-        Stuck::Abandoned => conditions.is_abandoned(alias),
+        Stuck::Abandoned => {
+            let any = [conditions.is_abandoned(alias), conditions.is_stranded(alias)];
+            let any: Vec<String> = any.into_iter().flatten().collect();
+            (!any.is_empty()).then(|| or(&any))
+        }
         Stuck::Waiting => conditions.is_retried(alias),
     };
     Some(format!("{may_hold} and {}", is?))
@@ -127,23 +135,22 @@ fn statement(table: &PolledTable, which: Stuck, condition: &str, filter: &StuckF
     let (key, order) = (table.key.never_null("t"), table.order_by());
     let mut conditions = vec![condition.to_owned()];
     conditions.extend(selected(table, filter, &written));
-    let identity = table.identity.iter().enumerate();
-    let identity = identity
-        .map(|(place, column)| format!("t.{}::text as k{place}", quote_identifier(&column.name)));
+    let identity = table.identity_texts().into_iter().enumerate();
+    let identity = identity.map(|(place, text)| format!("{text} as k{place}"));
     let limit = filter.limit.map_or_else(String::new, |limit| format!(" limit {limit}"));
     format!(
-        "{}with l as (select {}, {} as id, {} as k, {} as a, {} as e, {} as s, {} as v, \
+        "{}with l as (select {}, t.xmin as x, {} as id, {} as k, {} as a, {} as e, {} as s, {} as v, \
            {written_text} as w, {key} as g, row_number() over (order by {order}) as n \
            from {quoted} t where {}{} order by {order}{limit}), \
          b as ({}) \
-         select {}, l.id, l.k, l.a, l.e, l.s, l.v, l.w, coalesce(b.n, 0) \
+         select {}, l.x, l.id, l.k, l.a, l.e, l.s, l.v, l.w, coalesce(b.n, 0) \
          from l left join b on b.g = l.g order by l.n{COMMIT}",
         begin(Access::ReadOnly, Ways::Any),
         identity.collect::<Vec<_>>().join(", "),
         table.name_of_row(),
         table.key.sql("t"),
         text(marks.attempts.as_ref().map(|attempts| &attempts.column)),
-        text(marks.last_error.as_ref().map(|error| &error.column)),
+        error(table).unwrap_or_else(|| "null".to_owned()),
         time(marks.abandoned_at.as_ref()),
         available(table, which),
         and(&conditions),
@@ -152,6 +159,25 @@ fn statement(table: &PolledTable, which: Stuck, condition: &str, filter: &StuckF
         (0..table.identity.len()).map(|place| format!("l.k{place}")).collect::<Vec<_>>().join(", "),
         quoted = table.quoted(),
     )
+}
+
+/// Why a row was not delivered, as far as the table keeps it, or its status says nothing.
+fn error(table: &PolledTable) -> Option<String> {
+    let marks = &table.marks;
+    let kept = marks.last_error.as_ref();
+    let kept = kept.map(|error| format!("t.{}", quote_identifier(&error.column)));
+    let status = marks.status.as_ref().map(|status| &status.column);
+    let status = status.or_else(|| marks.number().map(|flag| &flag.column));
+    let Some((status, stranded)) = status.zip(table.conditions().is_stranded("t")) else {
+        return kept;
+    };
+    Some(format!(
+        "case when {stranded} then format('{}: its status is %L, of which outbox.mark knows \
+         nothing', t.{}) else {} end",
+        Code::StatusUnknown,
+        quote_identifier(status),
+        kept.unwrap_or_else(|| "null".to_owned())
+    ))
 }
 
 /// From when on a row may be read. That of a row that waits is to come: another one, which its
@@ -206,10 +232,8 @@ fn selected(table: &PolledTable, filter: &StuckFilter, written: &str) -> Vec<Str
     }
     if !filter.codes.is_empty() {
         let codes = list(filter.codes.iter().map(|code| code.as_str()));
-        all.push(match &table.marks.last_error {
-            Some(error) => {
-                format!("split_part(t.{}, ':', 1) in ({codes})", quote_identifier(&error.column))
-            }
+        all.push(match error(table) {
+            Some(error) => format!("split_part({error}, ':', 1) in ({codes})"),
             None => "false".to_owned(),
         });
     }
@@ -221,16 +245,20 @@ fn utc(time: &str) -> String {
 }
 
 fn read(table: &PolledTable, row: &SimpleQueryRow) -> Result<StuckRow, Failure> {
-    let wide = table.identity.len();
+    let wide = table.identity.len() + 1;
     let value = |place| row.try_get(place).map_err(sql_failure);
     let text = |place| value(wide + place).map(|text: Option<&str>| text.map(str::to_owned));
     let mut identity: Vec<Box<str>> = Vec::with_capacity(wide);
-    for place in 0..wide {
+    for place in 0..table.identity.len() {
         let text: Option<&str> = value(place)?;
         identity.push(text.ok_or_else(|| malformed("has a row without its identity"))?.into());
     }
+    let xmin: Option<&str> = value(table.identity.len())?;
+    let xmin = xmin.and_then(|xmin| xmin.parse().ok());
+    let xmin = xmin.ok_or_else(|| malformed("has a row without its version"))?;
+    let id = RowId(identity.into_boxed_slice());
     Ok(StuckRow {
-        identity: RowId(identity.into_boxed_slice()),
+        row: RowAt { id, version: RowVersion::of_xmin(xmin) },
         id: text(0)?.unwrap_or_default(),
         key: text(1)?,
         attempts: text(2)?.and_then(|attempts| attempts.parse().ok()),

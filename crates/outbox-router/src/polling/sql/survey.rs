@@ -8,7 +8,7 @@ use super::{
     connection::run,
     failure::{malformed, of_table},
     table::PolledTable,
-    transaction::{Access, BEGINS, COMMIT, Ways, begin},
+    transaction::{Access, BEGINS, COMMIT, Ways, begin_on},
 };
 use crate::postgres::{quote_identifier, sql_failure};
 
@@ -52,6 +52,8 @@ pub struct TableSurvey {
     pub failed: RowCount,
     /// Abandoned.
     pub abandoned: RowCount,
+    /// Neither pending, nor published, nor abandoned: nothing is known of their status.
+    pub stranded: RowCount,
     /// Claimed by a worker, this one or another.
     pub processing: RowCount,
 }
@@ -78,6 +80,7 @@ pub async fn survey(client: &Client, table: &PolledTable) -> Result<TableSurvey,
         failed: count(row, 5)?,
         abandoned: count(row, 6)?,
         processing: count(row, 7)?,
+        stranded: count(row, 8)?,
     })
 }
 
@@ -109,11 +112,12 @@ fn statement(table: &PolledTable) -> String {
     let (pending, oldest) = (pending(table, &filter), oldest(table, &filter));
     let ways = if table.has_pending_index() { Ways::Indexes } else { Ways::Any };
     format!(
-        "{}select p.*, {oldest}, {}, {}, {} from ({pending}) p{COMMIT}",
-        begin(Access::ReadOnly, ways),
+        "{}select p.*, {oldest}, {}, {}, {}, {} from ({pending}) p{COMMIT}",
+        begin_on(Access::ReadOnly, ways, table.strangers),
         counted(waiting(conditions.is_retried("t"))),
         counted(waiting(conditions.is_abandoned("t"))),
         counted(waiting(conditions.is_claimed("t").map(|condition| format!("({condition})")))),
+        counted(waiting(conditions.is_stranded("t"))),
     )
 }
 

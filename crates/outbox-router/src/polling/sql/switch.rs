@@ -10,7 +10,7 @@
 
 use std::{fmt, time::Duration};
 
-use relay::{Case, Code, Failure, Name, TableName};
+use relay::{Case, Code, Failure, Name, TableName, handover::switch::SwitchState};
 use tokio_postgres::SimpleQueryRow;
 use uuid::Uuid;
 
@@ -22,39 +22,9 @@ use super::{
 };
 use crate::{
     held::schema::Statement,
-    postgres::{quote_identifier, sql_failure},
+    postgres::sql_failure,
+    republish::left_out::{self, Searched},
 };
-
-/// How far a table is handed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SwitchState {
-    /// Workers give back what they hold, and the rows of the slot's snapshot are sent.
-    Closing,
-    /// They were sent: the stream may begin.
-    Sent,
-    /// The table is streamed.
-    Stream,
-    /// The rows that the stream has delivered are marked: the slot is to be dropped.
-    Marked,
-}
-
-impl SwitchState {
-    /// As the column has it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Closing => "closing",
-            Self::Sent => "sent",
-            Self::Stream => "stream",
-            Self::Marked => "marked",
-        }
-    }
-
-    /// The state of this name.
-    pub fn of(text: &str) -> Option<Self> {
-        let all = [Self::Closing, Self::Sent, Self::Stream, Self::Marked];
-        all.into_iter().find(|state| state.as_str() == text)
-    }
-}
 
 /// Who hands a table over.
 pub(super) enum Closed {
@@ -133,10 +103,12 @@ pub fn row_table() -> Statement {
 /// Rows of the stream that it has not delivered, for as long as the transaction lasts.
 pub const UNDELIVERED: &str = "\
     create temporary table outbox_router_undelivered (\
-      relation oid not null, id text[] collate \"C\" not null, primary key (relation, id)) \
+      relation oid not null, id text[] collate \"C\" not null, rows bigint not null, \
+      primary key (relation, id)) \
     on commit drop";
 
-/// Notes such rows. The last column of an identity stands behind all others.
+/// Notes such rows, and how many have one identity. The last column of an identity stands behind
+/// all others.
 pub fn note_undelivered<'i>(
     table: &PolledTable,
     ids: impl IntoIterator<Item = &'i [String]>,
@@ -146,8 +118,9 @@ pub fn note_undelivered<'i>(
         .map(|id| format!("({}::text[])", array(id.iter().map(String::as_str))))
         .collect();
     format!(
-        "insert into pg_temp.outbox_router_undelivered (relation, id) \
-         select {}, i from (values {}) as v (i) on conflict do nothing",
+        "insert into pg_temp.outbox_router_undelivered as u (relation, id, rows) \
+         select {}, i, count(*) from (values {}) as v (i) group by i \
+         on conflict (relation, id) do update set rows = u.rows + excluded.rows",
         table.oid(),
         rows.join(", ")
     )
@@ -218,16 +191,72 @@ impl PolledTable {
         format!("{} and {}", self.pending_after(within), self.is_switched("t"))
     }
 
-    /// Reads the identities of the pending rows that the stream has delivered, through a cursor.
+    /// Those of the noted rows that are not pending under their identity, or not all that have it:
+    /// how many identities, and some of them. Rows that the filter leaves out are no events.
+    pub fn undelivered_gone(&self) -> String {
+        let mut kept = and(&self.conditions().open("t"));
+        if let Some(filter) = &self.filter {
+            kept = format!("({kept}) or ({}) is not true", filter.sql("t"));
+        }
+        let noted = format!("pg_temp.outbox_router_undelivered where relation = {}", self.oid());
+        some_of(&format!(
+            "select id from {noted} and rows > 1 union \
+             (select id from {noted} except select {} from {} t where {kept})",
+            self.identity_of("t"),
+            self.quoted()
+        ))
+    }
+
+    /// Pending rows that are not noted: how many, and some of them.
+    pub fn pending_unnoted(&self) -> String {
+        some_of(&format!(
+            "select {} {} except \
+             select id from pg_temp.outbox_router_undelivered where relation = {}",
+            self.identity_of("t"),
+            self.pending(),
+            self.oid()
+        ))
+    }
+
+    /// The condition that a row `t` was left out of what the stream was sent: only where
+    /// `outbox_router.left_out` is there. `None`: no column has the event's id.
+    pub fn is_left_out(&self) -> Option<String> {
+        self.id.as_ref()?;
+        Some(left_out::is_left_out(&self.settings.name, self.oid(), &self.texts()))
+    }
+
+    /// How many rows were left out that are not found by their ids, as
+    /// `left_out::count_unfound` counts them.
+    pub fn count_unfound_left_out(&self) -> [String; 2] {
+        let table = Searched { oid: self.oid(), name: &self.name, id: self.id.as_deref() };
+        let texts = self.id.as_ref().map(|_| self.texts()).unwrap_or_default();
+        left_out::count_unfound(&self.settings.name, table, &texts)
+    }
+
+    fn texts(&self) -> Vec<String> {
+        left_out::texts(self.facts.columns.iter().map(|column| column.name.as_str()))
+    }
+
+    /// How many pending rows there are of which this holds.
+    pub fn count_pending(&self, condition: &str) -> String {
+        format!("select count(*) {} and {condition}", self.pending())
+    }
+
+    /// How many pending rows there are that are in no stream, apart from those that were left out.
+    pub fn count_older(&self, is_event: &str, left_out: Option<&str>) -> String {
+        self.count_pending(&format!("({is_event}) is not true{}", but_for(left_out)))
+    }
+
+    /// Reads the identities of the pending rows that the stream has delivered, and then the version
+    /// of each, through a cursor. Those that were left out stay pending.
     /// `offset 0` is there for the same reason as in `is_switched`.
-    pub fn declare_delivered(&self) -> String {
-        let columns = self.identity.iter();
-        let columns = columns.map(|column| format!("t.{}::text", quote_identifier(&column.name)));
+    pub fn declare_delivered(&self, is_event: &str, left_out: Option<&str>) -> String {
+        let kept = format!(" and ({is_event}){}", but_for(left_out));
         format!(
-            "declare outbox_router_delivered no scroll cursor for select {} {} \
+            "declare outbox_router_delivered no scroll cursor for select {}, t.xmin {} \
              and not exists (select from pg_temp.outbox_router_undelivered u \
-               where u.relation = {} and u.id = {} offset 0)",
-            columns.collect::<Vec<_>>().join(", "),
+               where u.relation = {} and u.id = {} offset 0){kept}",
+            self.identity_texts().join(", "),
             self.pending(),
             self.oid(),
             self.identity_of("t")
@@ -235,17 +264,21 @@ impl PolledTable {
     }
 }
 
+/// How many identities a query returns, and some of them as one text.
+fn some_of(ids: &str) -> String {
+    format!(
+        "select count(*), array_to_string((array_agg(array_to_string(id, ' ')))[1:5], ', ') \
+         from ({ids}) as i (id)"
+    )
+}
+
+fn but_for(left_out: Option<&str>) -> String {
+    left_out.map(|left_out| format!(" and not {left_out}")).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{super::table::samples, *};
-
-    #[test]
-    fn a_state_has_one_name() {
-        for name in ["closing", "sent", "stream", "marked"] {
-            assert_eq!(SwitchState::of(name).map(SwitchState::as_str), Some(name));
-        }
-        assert_eq!(SwitchState::of("open"), None);
-    }
 
     #[test]
     fn a_table_is_streamed_when_its_switch_is_complete() {
@@ -273,7 +306,11 @@ mod tests {
             "t.\"published_at\" is null and exists (select from outbox_router.switch_row z \
              where z.relation = 77 and z.id = array[(t.\"id\"::text) collate \"C\"] offset 0)"
         ));
-        assert!(table.declare_delivered().contains("and not exists (select from pg_temp."));
+        let declared = table.declare_delivered("event", Some("left"));
+        assert!(declared.contains("and not exists (select from pg_temp."));
+        assert!(declared.ends_with(" offset 0) and (event) and not left"), "{declared}");
+        let older = table.count_older("event", Some("left"));
+        assert!(older.ends_with(" and (event) is not true and not left"), "{older}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! a statement relies on are set in its own transaction.
 
 use super::literals::literal;
-use crate::postgres::VALUE_FORMS;
+use crate::postgres::{Lasting, Strangers, VALUE_FORMS, refuse_views};
 
 /// What a transaction may do. A standby refuses to begin one that writes, so that pending rows are
 /// never read where marks arrive late.
@@ -70,15 +70,20 @@ pub(super) const BEGINS: usize = 2;
 
 /// The statements that begin a transaction.
 pub(super) fn begin(access: Access, ways: Ways) -> String {
-    begin_with(access, ways, &[])
+    begin_with(access, ways, &[], Strangers::None)
+}
+
+/// The same, of one on a table that `strangers` may replace.
+pub(super) fn begin_on(access: Access, ways: Ways, strangers: Strangers) -> String {
+    begin_with(access, ways, &[], strangers)
 }
 
 /// The same, of one that locks rows which it then returns.
-pub(super) fn begin_claiming(ways: Ways) -> String {
-    begin_with(Access::ReadWrite, ways, &[UNREAD])
+pub(super) fn begin_claiming(ways: Ways, strangers: Strangers) -> String {
+    begin_with(Access::ReadWrite, ways, &[UNREAD], strangers)
 }
 
-fn begin_with(access: Access, ways: Ways, more: &[(&str, &str)]) -> String {
+fn begin_with(access: Access, ways: Ways, more: &[(&str, &str)], strangers: Strangers) -> String {
     let (access, durable) = match access {
         Access::ReadOnly => ("read only", None),
         Access::ReadWrite => ("read write", Some(durable(Lasting::Transaction))),
@@ -89,22 +94,9 @@ fn begin_with(access: Access, ways: Ways, more: &[(&str, &str)]) -> String {
     };
     let settings =
         settings(PLAIN.iter().chain(&VALUE_FORMS).chain(ways).chain(more), Lasting::Transaction);
-    let settings: Vec<String> = settings.chain(durable).collect();
+    let views = (strangers == Strangers::Some).then(|| refuse_views(Lasting::Transaction));
+    let settings: Vec<String> = settings.chain(durable).chain(views).collect();
     format!("begin isolation level read committed, {access}; select {}; ", settings.join(", "))
-}
-
-/// For how long a setting lasts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lasting {
-    Transaction,
-    Session,
-}
-
-impl Lasting {
-    /// As `set_config` takes it.
-    fn is_local(self) -> bool {
-        self == Self::Transaction
-    }
 }
 
 fn settings<'s>(
@@ -157,7 +149,10 @@ mod tests {
         assert_eq!(text.matches("set_config(").count(), 5 + 5 + 6 + 1);
         assert_eq!(text.matches(", true)").count(), 5 + 5 + 6 + 1);
         assert_eq!(text.matches(';').count(), BEGINS);
-        assert!(begin(Access::ReadOnly, Ways::Any).contains("read only"));
+        let read_only = begin(Access::ReadOnly, Ways::Any);
+        assert!(read_only.contains("read only") && !read_only.contains("relation_kind"));
+        let careful = begin_on(Access::ReadOnly, Ways::Any, Strangers::Some);
+        assert!(careful.contains("'view, foreign-table', true) end; "), "{careful}");
         assert_eq!(switch_session().matches(", false)").count(), 5 + 1);
     }
 

@@ -18,7 +18,7 @@ use tokio::{
 pub use super::sql::{Holder, RowCount, TableSurvey};
 use crate::monitor::{Connect, Polled};
 pub use report::{SurveyReport, SurveyedTable};
-pub(crate) use report::{of_which_not_due, sum};
+pub(crate) use report::{of_which_not_due, stranded, sum};
 pub(crate) use surveyor::{SurveySettings, Surveyor};
 
 /// Reads again and again, for ever.

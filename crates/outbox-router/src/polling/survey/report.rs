@@ -1,8 +1,8 @@
 //! What a survey has found.
 
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
-use relay::{Failure, TableName};
+use relay::{Code, Failure, Name, TableName};
 use tokio::time::Instant;
 
 use crate::{
@@ -37,6 +37,8 @@ pub struct SurveyedTable {
     pub holders: Result<Vec<Holder>, Failure>,
     /// Why nobody may poll it: it is being handed to the stream, or was.
     pub handed: Option<Failure>,
+    /// It has rows of whose status nothing is known.
+    pub stranded: Option<Failure>,
 }
 
 impl RowCount {
@@ -72,6 +74,21 @@ impl Holder {
     }
 }
 
+/// Rows of a table of whose status nothing is known.
+pub(crate) fn stranded(table: impl Display, figures: &TableSurvey) -> Option<Failure> {
+    let rows = match figures.stranded {
+        RowCount::Exactly(0) => return None,
+        RowCount::Exactly(1) => "1 row of".to_owned(),
+        RowCount::Exactly(rows) => format!("{rows} rows of"),
+        RowCount::AtLeast(rows) => format!("more than {rows} rows of"),
+    };
+    let what = format!(
+        "{rows} {table} with a status of which outbox.mark knows nothing: not sent, and neither \
+         are the later rows of their keys"
+    );
+    Some(Failure::new(Code::StatusUnknown, what).naming(Name::Table, table))
+}
+
 /// What the tables have together; `None` where none could be counted.
 pub(crate) fn sum(tables: &[SurveyedTable]) -> Option<TableSurvey> {
     let figures = tables.iter().filter_map(|table| table.figures.as_ref().ok());
@@ -83,6 +100,7 @@ pub(crate) fn sum(tables: &[SurveyedTable]) -> Option<TableSurvey> {
         oldest_seconds: either(sum.oldest_seconds, next.oldest_seconds, f64::max),
         failed: sum.failed.plus(next.failed),
         abandoned: sum.abandoned.plus(next.abandoned),
+        stranded: sum.stranded.plus(next.stranded),
         processing: sum.processing.plus(next.processing),
     })
 }

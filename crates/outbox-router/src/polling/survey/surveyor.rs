@@ -5,7 +5,7 @@ use std::time::Duration;
 use relay::{Class, Failure, TableName, polling::TableIndex};
 use tokio::time::Instant;
 
-use super::report::SurveyedTable;
+use super::report::{SurveyedTable, stranded};
 use crate::{
     monitor::{Connect, tables::TableSize},
     polling::sql::{Database, Shares, SqlSettings, TableConfig, TableSurvey},
@@ -68,7 +68,9 @@ impl<C: Connect> Surveyor<C> {
                 Ok(Shares { holders, handed }) => (Ok(holders), handed),
                 Err(failure) => (Err(failure), None),
             };
-            read.push(SurveyedTable { name: known.name.clone(), figures, size, holders, handed });
+            let stranded = figures.as_ref().ok().and_then(|figures| stranded(&known.name, figures));
+            let name = known.name.clone();
+            read.push(SurveyedTable { name, figures, size, holders, handed, stranded });
         }
         Ok(read)
     }

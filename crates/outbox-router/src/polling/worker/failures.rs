@@ -26,7 +26,7 @@ pub(super) fn announce(table: &TableName, rows: &[FailedRow]) {
 }
 
 fn announce_row(table: &TableName, row: &FailedRow) {
-    let FailedRow { id, attempts, error, outcome } = row;
+    let FailedRow { id, version: _, attempts, error, outcome } = row;
     let id = shown(id);
     match outcome {
         RowOutcome::Abandon => tracing::error!(
@@ -68,7 +68,7 @@ fn show_command(id: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use relay::{Code, Failure};
+    use relay::{Code, Failure, delivered::RowVersion};
     use serde_json::Value;
 
     use super::*;
@@ -77,7 +77,7 @@ mod tests {
     fn row(columns: &[&str], attempts: u32, outcome: RowOutcome) -> FailedRow {
         let id = RowId(columns.iter().map(|column| Box::from(*column)).collect());
         let error = Failure::new(Code::HeadersMalformed, "its headers cannot be used");
-        FailedRow { id, attempts, error, outcome }
+        FailedRow { id, version: RowVersion::of_xmin(700), attempts, error, outcome }
     }
 
     fn announced(rows: &[FailedRow]) -> Vec<Value> {

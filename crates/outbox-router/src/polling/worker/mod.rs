@@ -6,6 +6,7 @@
 //! statement delays no lease. A third listens for NOTIFY, where that is wanted.
 
 mod caller;
+mod changes;
 mod failures;
 mod kafka;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use tokio::{
 
 use self::{
     caller::Caller,
+    changes::ChangesLog,
     kafka::{Done, Producer},
 };
 use super::{
@@ -82,6 +84,7 @@ pub(crate) struct Worker<C: Connect> {
     running: Running,
     tap: Tap,
     log: ConditionLog,
+    changes: ChangesLog,
     produced: Produced,
     outcome: Option<ExitReason>,
 }
@@ -134,6 +137,7 @@ impl<C: Connect + Send + Sync + 'static> Worker<C> {
             running: Running::On,
             tap: parts.tap,
             log: ConditionLog::default(),
+            changes: ChangesLog::default(),
             produced: Produced::AllForNow,
             outcome: None,
         }
@@ -271,6 +275,7 @@ impl<C: Connect + Send + Sync + 'static> Worker<C> {
     fn report(&mut self) {
         let poller = self.poller.report(self.clock.now().at);
         self.log.announce(poller.state.as_str(), poller.reason.as_ref());
+        self.changes.announce(&poller.tables);
         self.reported_at = Instant::now();
         self.reports.send_replace(WorkerReport { poller, at: self.reported_at });
     }

@@ -181,6 +181,27 @@ impl ConnInfo {
         }
     }
 
+    /// The URL of another role's connection to the same database.
+    #[must_use]
+    pub fn as_role(&self, role: &str) -> String {
+        let encode = |text: &str| -> String {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+            let encode = |byte| match byte {
+                byte if plain(byte) => char::from(byte).to_string(),
+                byte => format!("%{byte:02X}"),
+            };
+            text.bytes().map(encode).collect()
+        };
+        let (role, database) = (encode(role), encode(&self.dbname));
+        match &self.host {
+            Host::Tcp(_) => format!("postgres://{role}@{}/{database}", self.target()),
+            Host::Unix(directory) => {
+                let directory = encode(&directory.display().to_string());
+                format!("postgres://{role}@{directory}:{}/{database}", self.port)
+            }
+        }
+    }
+
     /// The socket file PostgreSQL makes for this port; meaningful for [`Host::Unix`].
     pub(super) fn socket_path(&self) -> PathBuf {
         let directory = match &self.host {

@@ -16,6 +16,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use relay::is_of_standby;
+
 use super::frames::FrameError;
 
 pub use connect::{ConnectError, ConnectErrorKind, TlsSetupError, UnsuitableConnection};
@@ -156,7 +158,8 @@ pub enum ServerErrorKind {
     PublicationMissing,
     /// No connection, walsender or slot is free.
     TooManyConnections,
-    /// The server is starting, stopping or recovering (57P03); only the translated text says which.
+    /// The server is starting, stopping or recovering (57P03; only the translated text says which),
+    /// or it stops while it waits for a standby.
     NotAccepting,
     /// The server is stopping, or somebody terminated this session (57P01, 57P02).
     Terminated,
@@ -176,6 +179,11 @@ fn classify(message: &ServerMessage) -> ServerErrorKind {
         PRIVILEGE => privilege(message),
         "42704" => missing_object(message),
         "55006" => slot_in_use(message),
+        // A server that stops while it waits for a standby ends the stream with what is a warning
+        // otherwise.
+        "55000" | "22023" if is_of_standby(message.routine.as_deref(), &message.message) => {
+            ServerErrorKind::NotAccepting
+        }
         "55000" => not_in_prerequisite_state(message),
         "53300" | "53400" => ServerErrorKind::TooManyConnections,
         "57P01" | "57P02" => ServerErrorKind::Terminated,
@@ -230,10 +238,7 @@ fn slot_in_use(message: &ServerMessage) -> ServerErrorKind {
 }
 
 fn not_in_prerequisite_state(message: &ServerMessage) -> ServerErrorKind {
-    if message.raised_by(&["LoadPublications"]) || message.contains("skipped loading publication") {
-        // PostgreSQL 18 reports it in a WARNING and goes on without the rows.
-        ServerErrorKind::PublicationMissing
-    } else if message.contains("wal_level") {
+    if message.contains("wal_level") {
         ServerErrorKind::WalLevel
     } else if message.raised_by(&["RaiseSlotInvalidationError"])
         // Up to version 15 this text is also used for a physical slot that never reserved WAL; the

@@ -196,12 +196,19 @@ fn the_grant_on_the_system_catalog_is_named() {
     }
 }
 
+/// A walsender that is told to stop while it waits raises the warning as an error.
 #[test]
-fn the_warning_of_18_about_a_publication_counts() {
-    assert_eq!(
-        kind("55000", "LoadPublications", "skipped loading publication: p", ""),
-        ServerErrorKind::PublicationMissing
-    );
+fn a_standby_that_was_invalidated_is_no_lost_slot() {
+    let invalidated = "physical replication slot \"sb\" specified in parameter \
+                       \"synchronized_standby_slots\" has been invalidated";
+    for (code, routine, text) in [
+        ("55000", "StandbySlotsHaveCaughtup", invalidated),
+        ("55000", "", invalidated),
+        ("55000", "StandbySlotsHaveCaughtup", "der Slot ist inaktiv"),
+        ("22023", "StandbySlotsHaveCaughtup", "der Slot existiert nicht"),
+    ] {
+        assert_eq!(kind(code, routine, text, ""), ServerErrorKind::NotAccepting, "{text}");
+    }
 }
 
 #[test]

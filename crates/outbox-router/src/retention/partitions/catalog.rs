@@ -1,4 +1,4 @@
-//! The partitions of an outbox, and the tables that were its partitions.
+//! The partitions of an outbox.
 
 use relay::{Failure, TableName};
 
@@ -10,7 +10,7 @@ use super::{
 use crate::{
     postgres::{quote_literal, quote_table},
     retention::{
-        session::{Session, number, optional, text},
+        session::{Session, number, text},
         target::Target,
     },
 };
@@ -28,7 +28,6 @@ pub(super) struct Partition {
     pub(super) range: Option<Range>,
     pub(super) attachment: Attachment,
     pub(super) owner: Owner,
-    pub(super) comment: Option<String>,
 }
 
 /// What a partition is.
@@ -40,35 +39,18 @@ pub(super) enum Kind {
     Other,
 }
 
-/// Whether rows still get there.
+/// Whether it is a partition, and stays one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attachment {
     Attached,
-    /// DETACH CONCURRENTLY has begun, and has not ended.
+    /// DETACH CONCURRENTLY has begun, and has not ended: pgoutput leaves out what is still written
+    /// to it.
     Pending,
-}
-
-/// A table that was a partition until retention detached it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Detached {
-    pub(super) oid: u32,
-    pub(super) name: TableName,
-}
-
-/// What the comment of a partition begins with that retention drops. It is written before the
-/// partition is detached: a sweep that was killed in between is known by it, and a partition that a
-/// person has detached does not have it.
-pub(super) fn mark(root: &Root) -> String {
-    format!("outbox_router.retention of {}: ", root.oid)
 }
 
 impl Partition {
     pub(super) fn quoted(&self) -> String {
         quote_table(&self.name)
-    }
-
-    pub(super) fn is_marked(&self, root: &Root) -> bool {
-        self.comment.as_deref().is_some_and(|comment| comment.starts_with(&mark(root)))
     }
 }
 
@@ -86,8 +68,7 @@ pub(super) async fn partitions(
         .rows(&format!(
             "select c.oid, n.nspname, c.relname, c.relkind, \
                coalesce(pg_get_expr(c.relpartbound, c.oid), ''), {pending}, \
-               pg_get_userbyid(c.relowner), pg_has_role(c.relowner, 'usage'), \
-               obj_description(c.oid, 'pg_class') \
+               pg_get_userbyid(c.relowner), pg_has_role(c.relowner, 'usage') \
              from pg_inherits i join pg_class c on c.oid = i.inhrelid \
              join pg_namespace n on n.oid = c.relnamespace where i.inhparent = {} order by c.oid",
             root.oid
@@ -111,7 +92,6 @@ pub(super) async fn partitions(
                 _ => Attachment::Attached,
             },
             owner: Owner { role: text(row, 6)?.to_owned(), is_ours: text(row, 7)? == "t" },
-            comment: optional(row, 8)?.map(str::to_owned),
         });
         all_bounds.push(bounds);
     }
@@ -171,21 +151,23 @@ pub(super) async fn moments(
     session.rows(&query).await?.iter().map(|row| number(row, 0)).collect()
 }
 
-/// The tables that retention has detached and not dropped.
-pub(super) async fn detached(session: Session<'_>, root: &Root) -> Result<Vec<Detached>, Failure> {
+/// The tables that earlier versions have detached to drop them: they wrote this comment.
+pub(super) async fn left_behind(
+    session: Session<'_>,
+    root: &Root,
+) -> Result<Vec<TableName>, Failure> {
+    let mark = format!("outbox_router.retention of {}: ", root.oid);
     let rows = session
         .rows(&format!(
-            "select c.oid, n.nspname, c.relname from pg_description d \
+            "select n.nspname, c.relname from pg_description d \
              join pg_class c on c.oid = d.objoid join pg_namespace n on n.oid = c.relnamespace \
              where d.classoid = 'pg_class'::regclass and d.objsubid = 0 \
                and starts_with(d.description, {}) and c.relkind = 'r' and not c.relispartition \
              order by c.oid",
-            quote_literal(&mark(root))
+            quote_literal(&mark)
         ))
         .await?;
-    let one = |row| {
-        let name = TableName { schema: text(row, 1)?.to_owned(), name: text(row, 2)?.to_owned() };
-        Ok(Detached { oid: number(row, 0)?, name })
-    };
-    rows.iter().map(one).collect()
+    let name =
+        |row| Ok(TableName { schema: text(row, 0)?.to_owned(), name: text(row, 1)?.to_owned() });
+    rows.iter().map(name).collect()
 }

@@ -1,10 +1,9 @@
 //! What is in the partitions, by the reason for which they stay: for the command `cleanup`.
 
-use relay::Failure;
+use relay::{Failure, delivered::PartitionRows};
 
 use super::{
     catalog,
-    check::{Origin, Rows},
     course::{BEGIN, Work},
 };
 use crate::retention::{
@@ -12,8 +11,7 @@ use crate::retention::{
     session::{Session, number},
 };
 
-/// Counts rows: those of a partition count as one, by what keeps it. The tables that wait to be
-/// dropped count, too.
+/// Counts rows: those of a partition count as one, by what keeps it.
 ///
 /// # Errors
 /// A statement fails.
@@ -22,22 +20,19 @@ pub(in crate::retention) async fn counts(
     work: &Work<'_>,
 ) -> Result<Counts, Failure> {
     let mut counts = Counts::default();
-    let mut add = |rows: Rows| {
+    let mut add = |rows: PartitionRows| {
         let kind = match rows {
-            Rows { undelivered: 1.., .. } | Rows { strange: 1.., .. } => &mut counts.undelivered,
-            Rows { held: 1.., .. } => &mut counts.held,
-            Rows { .. } => &mut counts.removable,
+            PartitionRows { undelivered: 1.., .. } => &mut counts.undelivered,
+            PartitionRows { held: 1.., .. } => &mut counts.held,
+            PartitionRows { older: 1.., .. } => &mut counts.older,
+            PartitionRows { .. } => &mut counts.removable,
         };
         *kind += rows.all;
     };
-    for detached in catalog::detached(session, work.root).await? {
-        let rows = work.counted(session, detached.oid, &detached.name, Origin::Detached).await?;
-        add(rows);
-    }
     let partitions = catalog::partitions(session, work.target, work.root).await?;
     let mut old = Vec::new();
     for partition in work.old(session, partitions).await? {
-        add(work.counted(session, partition.oid, &partition.name, Origin::Partition).await?);
+        add(work.counted(session, &partition).await?);
         old.push(partition.oid.to_string());
     }
     let old = if old.is_empty() { "0".to_owned() } else { old.join(", ") };

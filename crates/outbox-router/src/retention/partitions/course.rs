@@ -1,49 +1,49 @@
-//! A pass over the partitions of a table: each that is old is checked, detached, checked again,
-//! and dropped.
+//! A pass over the partitions of a table: each that is old is looked at, locked against writers,
+//! looked at again, and dropped.
 //!
-//! A process that is killed at any place leaves one of these, and the next pass goes on from there:
+//! The second look and the drop are one transaction. Its lock lets nothing be written to the
+//! partition: what is there was committed while pgoutput published the partition as its root, and
+//! is proved to be delivered. So a partition is never detached: rows that are written to one whose
+//! DETACH CONCURRENTLY is pending are in no stream (PostgreSQL finds no root for them), although
+//! transactions that are open, and writers that name the partition, still reach it.
 //!
-//! * a partition with a mark: it is checked like any other;
-//! * a mark, and DETACH CONCURRENTLY pending: rows get there no more; FINALIZE ends it;
-//! * a table with a mark that is no partition any more: it is checked, and dropped.
-//!
-//! A table whose second check fails is not attached again: the router would have to take that for
-//! a gap (P021, "detached and attached again"), because rows that were written to it meanwhile are
-//! not in the stream. It stays as a table of its own until its rows are delivered.
+//! A process that is killed at any place leaves each partition as it was, or gone.
 
 use std::{
     collections::{HashMap, VecDeque},
     time::Duration,
 };
 
-use relay::{Case, Code, Failure, TableName, retention::FullXid};
+use relay::{
+    Case, Code, Failure, Oid,
+    delivered::{DeliveredRows, DroppablePartition, PartitionRows, Writers},
+};
 use tokio::time::Instant;
 
 use super::{
-    catalog::{self, Attachment, CONCURRENTLY_SINCE, Detached, Kind, Partition, mark},
-    check::{self, Origin, Rows},
-    root::{Root, check_owner, kept, unsuitable},
+    catalog::{self, Attachment, Kind, Partition},
+    check,
+    root::{Root, check_owner, left_behind, unsuitable},
 };
-use crate::{
-    postgres::{quote_literal, quote_table},
-    retention::{
-        rows::Rule,
-        session::Session,
-        settings::RetentionSettings,
-        step::{Rest, Step},
-        target::Target,
-    },
+use crate::retention::{
+    rows::Rule,
+    session::{Session, text},
+    settings::RetentionSettings,
+    step::{Rest, Step},
+    target::Target,
 };
 
 /// A pass over one table.
 pub(in crate::retention) struct Course {
     /// `None` before the catalog was read.
-    left: Option<VecDeque<Task>>,
+    left: Option<VecDeque<Partition>>,
     /// The first failure that left the others possible.
     failure: Option<Failure>,
-    /// How many tables were locked by others.
+    /// How many partitions were locked by others.
     locked: u32,
     looks: Looks,
+    /// Rows of the partitions that were looked at which keep them, since they were never sent.
+    older: u64,
 }
 
 /// When partitions that had to stay are looked at again, by their OIDs. A look reads the whole
@@ -66,42 +66,21 @@ impl Looks {
     }
 }
 
-/// How many tables may be locked before a pass ends: each costs `retention.lock_timeout`, and a
+/// How many partitions may be locked before a pass ends: each costs `retention.lock_timeout`, and a
 /// session that locks the root locks all.
 const LOCKED_MAX: u32 = 3;
 
-/// What is to be done about one table.
-enum Task {
-    Drop(Detached),
-    Finish(Partition),
-    Detach(Partition, Detaching),
-}
-
-impl Task {
-    const fn oid(&self) -> u32 {
-        match self {
-            Self::Drop(Detached { oid, .. })
-            | Self::Finish(Partition { oid, .. })
-            | Self::Detach(Partition { oid, .. }, _) => *oid,
-        }
-    }
-}
+/// How long DROP waits for the table's other users, who queue behind it meanwhile. It is less than
+/// PostgreSQL's `deadlock_timeout`: a writer that waits for this partition is never the one that
+/// PostgreSQL ends.
+const DROP_LIMIT: Duration = Duration::from_millis(500);
 
 /// What has become of a partition.
 enum Outcome {
-    /// It is as it was.
-    Stays,
+    /// It is as it was, with these rows.
+    Stays(PartitionRows),
     /// It has gone, with so many rows.
     Dropped(u64),
-}
-
-/// By which statement a partition is detached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Detaching {
-    /// It locks no writer out.
-    Concurrently,
-    /// PostgreSQL 13 knows no other, and neither does a table with a default partition.
-    Locking,
 }
 
 /// What a pass works with.
@@ -109,12 +88,18 @@ pub(in crate::retention) struct Work<'w> {
     pub(in crate::retention) target: &'w Target,
     pub(in crate::retention) root: &'w Root,
     pub(in crate::retention) settings: &'w RetentionSettings,
-    pub(in crate::retention) covered: FullXid,
+    pub(in crate::retention) delivered: &'w DeliveredRows,
 }
 
 impl Course {
     pub(in crate::retention) fn new(looks: Looks) -> Self {
-        Self { left: None, failure: None, locked: 0, looks }
+        Self { left: None, failure: None, locked: 0, looks, older: 0 }
+    }
+
+    /// How many rows keep partitions because they were written before these were partitions, or the
+    /// table an outbox.
+    pub(in crate::retention) const fn older(&self) -> u64 {
+        self.older
     }
 
     /// For the next pass.
@@ -134,33 +119,35 @@ impl Course {
         let left = match &mut self.left {
             Some(left) => left,
             None => {
-                let tasks = work.tasks(session, &mut self.failure).await?;
-                self.left.insert(tasks)
+                let partitions = work.begin(session, &mut self.failure).await?;
+                self.left.insert(partitions)
             }
         };
-        let Some(task) = left.pop_front() else {
+        let Some(partition) = left.pop_front() else {
             let done = Step { removed: 0, rest: Rest::None };
             return self.failure.take().map_or(Ok(done), Err);
         };
-        let detaches = !matches!(task, Task::Drop(_));
-        let oid = task.oid();
-        if matches!(task, Task::Detach(..)) && !self.looks.is_due(oid) {
+        if !self.looks.is_due(partition.oid) {
             return Ok(Step { removed: 0, rest: Rest::Some });
         }
         let begun = Instant::now();
-        let removed = match work.carry_out(session, task).await {
-            Ok(Outcome::Stays) => {
-                self.looks.note(oid, begun.elapsed());
+        let outcome = work.carry_out(session, &partition).await;
+        let is_locked = |failure: &Failure| failure.case == Some(Case::RetentionLocked);
+        match &outcome {
+            Ok(Outcome::Dropped(_)) => {}
+            // What it waited for is no look, and may be over when the next sweep begins.
+            Err(failure) if is_locked(failure) => {}
+            Ok(Outcome::Stays(_)) | Err(_) => self.looks.note(partition.oid, begun.elapsed()),
+        }
+        let removed = match outcome {
+            Ok(Outcome::Stays(rows)) => {
+                self.older += rows.older;
                 0
             }
             Ok(Outcome::Dropped(removed)) => removed,
             Err(failure) if failure.code == Code::ServerUnreachable => return Err(failure),
             Err(failure) => {
-                if detaches && failure.case == Some(Case::RetentionLocked) {
-                    // It may be half detached, and then no other can be detached before it is.
-                    left.clear();
-                }
-                self.locked += u32::from(failure.case == Some(Case::RetentionLocked));
+                self.locked += u32::from(is_locked(&failure));
                 if self.locked >= LOCKED_MAX {
                     return Err(self.failure.take().unwrap_or(failure));
                 }
@@ -174,41 +161,36 @@ impl Course {
 
 impl Work<'_> {
     fn rule(&self) -> Rule<'_> {
-        Rule { target: self.target, covered: self.covered, keep: self.settings.section.keep }
+        Rule { target: self.target, delivered: self.delivered, keep: self.settings.section.keep }
     }
 
-    /// Everything that is old, in the order of time.
-    async fn tasks(
+    /// Everything that is old, in the order of time; and what a person has to look at.
+    async fn begin(
         &self,
         session: Session<'_>,
         failure: &mut Option<Failure>,
-    ) -> Result<VecDeque<Task>, Failure> {
-        let detached = catalog::detached(session, self.root).await?;
-        let mut tasks: VecDeque<Task> = detached.into_iter().map(Task::Drop).collect();
+    ) -> Result<VecDeque<Partition>, Failure> {
+        if let Some(table) = catalog::left_behind(session, self.root).await?.first() {
+            failure.get_or_insert(left_behind(table, &self.target.name));
+        }
         let partitions = catalog::partitions(session, self.target, self.root).await?;
-        let has_default = partitions.iter().any(|partition| partition.kind == Kind::Default);
-        let way = if has_default || session.backend.version < CONCURRENTLY_SINCE {
-            Detaching::Locking
-        } else {
-            Detaching::Concurrently
-        };
         let (pending, attached): (Vec<_>, Vec<_>) = partitions
             .into_iter()
             .partition(|partition| partition.attachment == Attachment::Pending);
-        for partition in pending {
-            // No other partition can be detached concurrently before this one is.
-            if !partition.is_marked(self.root) {
-                let finalize = self.detach(&partition, " finalize");
-                let what =
-                    format!("partition {} is half detached, and not by retention", partition.name);
-                *failure = failure.take().or(Some(unsuitable(what, finalize)));
-                continue;
-            }
-            tasks.push_back(Task::Finish(partition));
+        if let Some(pending) = pending.first() {
+            let (name, table) = (&pending.name, pending.quoted());
+            let what = format!(
+                "partition {name} is half detached: rows that are still written to it are in no \
+                 stream"
+            );
+            let finalize = format!(
+                "alter table {} detach partition {table} finalize; then compare {table} with the \
+                 topic: its youngest rows may be in no topic",
+                self.target.quoted()
+            );
+            failure.get_or_insert(unsuitable(what, finalize));
         }
-        let old = self.old(session, attached).await?;
-        tasks.extend(old.into_iter().map(|partition| Task::Detach(partition, way)));
-        Ok(tasks)
+        Ok(self.old(session, attached).await?.into())
     }
 
     /// The partitions of which every row is old enough.
@@ -231,118 +213,82 @@ impl Work<'_> {
         Ok(old)
     }
 
-    async fn carry_out(&self, session: Session<'_>, task: Task) -> Result<Outcome, Failure> {
-        let (partition, options) = match task {
-            Task::Drop(detached) => return self.drop(session, &detached).await,
-            Task::Finish(partition) => (partition, " finalize"),
-            Task::Detach(partition, way) => {
-                let Partition { oid, name, owner, .. } = &partition;
-                check_owner(session, &format!("partition {name}"), owner)?;
-                let rows = self.counted(session, *oid, name, Origin::Partition).await?;
-                if !rows.may_go() {
-                    tracing::debug!(partition = %name, "stays: {}", rows.why());
-                    return Ok(Outcome::Stays);
-                }
-                self.mark(session, &partition).await?;
-                let options = match way {
-                    Detaching::Concurrently => " concurrently",
-                    Detaching::Locking => "",
-                };
-                (partition, options)
-            }
-        };
-        // Alone in its message: in a transaction, PostgreSQL refuses it.
-        session.execute(&self.detach(&partition, options)).await?;
-        let Partition { oid, name, .. } = partition;
-        self.drop(session, &Detached { oid, name }).await
-    }
-
-    fn detach(&self, partition: &Partition, options: &str) -> String {
-        let (root, partition) = (self.target.quoted(), partition.quoted());
-        format!("alter table {root} detach partition {partition}{options}")
-    }
-
-    async fn mark(&self, session: Session<'_>, partition: &Partition) -> Result<(), Failure> {
-        if partition.is_marked(self.root) {
-            return Ok(());
+    async fn carry_out(
+        &self,
+        session: Session<'_>,
+        partition: &Partition,
+    ) -> Result<Outcome, Failure> {
+        check_owner(session, &format!("partition {}", partition.name), &partition.owner)?;
+        // Without a lock, for as long as it takes: most partitions that stay are seen here.
+        let rows = self.counted(session, partition).await?;
+        if !rows.may_go() {
+            return Ok(Outcome::Stays(rows));
         }
-        let before = partition.comment.as_deref().unwrap_or_default();
-        let comment = format!(
-            "{}{} is detached, and dropped when all of it is delivered\n{before}",
-            mark(self.root),
-            partition.name
-        );
-        let (table, comment) = (partition.quoted(), quote_literal(comment.trim_end()));
-        session.execute(&format!("comment on table {table} is {comment}")).await
+        let outcome = self.drop(session, partition).await;
+        if !matches!(outcome, Ok(Outcome::Dropped(_))) {
+            session.execute("rollback").await?;
+        }
+        if let Ok(Outcome::Dropped(rows)) = outcome {
+            tracing::info!(
+                table = %self.target.name, partition = %partition.name, rows,
+                "dropped a delivered partition"
+            );
+        }
+        outcome
     }
 
     /// Reads it in a transaction that refuses to leave rows out.
     pub(super) async fn counted(
         &self,
         session: Session<'_>,
-        oid: u32,
-        name: &TableName,
-        origin: Origin,
-    ) -> Result<Rows, Failure> {
+        partition: &Partition,
+    ) -> Result<PartitionRows, Failure> {
         session.execute(BEGIN).await?;
-        let rows = check::count(session, &self.rule(), oid, name, origin).await;
+        let Partition { oid, name, .. } = partition;
+        let rows = check::count(session, &self.rule(), *oid, name).await;
         session.execute("rollback").await?;
         rows
     }
 
-    /// Drops a table that was a partition, unless a row of it must stay. Whoever wrote to it has
-    /// ended when it is locked, and the statement behind that sees what was written.
-    async fn drop(&self, session: Session<'_>, detached: &Detached) -> Result<Outcome, Failure> {
-        let Detached { oid, name } = detached;
-        let table = quote_table(name);
-        let lock = format!("{BEGIN}; lock table {table} in access exclusive mode");
-        let dropped = async {
-            session.execute(&lock).await?;
-            let rows = check::count(session, &self.rule(), *oid, name, Origin::Detached).await?;
-            if rows.may_go() {
-                session.execute(&format!("drop table {table}; commit")).await?;
-            }
-            Ok(rows)
+    /// Locks the partition against writers, looks at it again, and drops it. A transaction that has
+    /// written to it has ended when it is locked, and the statement behind that sees its rows. The
+    /// caller rolls back what is not dropped.
+    async fn drop(&self, session: Session<'_>, partition: &Partition) -> Result<Outcome, Failure> {
+        let Partition { oid, name, .. } = partition;
+        let table = partition.quoted();
+        session.execute(&format!("{BEGIN}; lock table only {table} in share mode")).await?;
+        let rows = check::count(session, &self.rule(), *oid, name).await?;
+        let Some(droppable) = rows.droppable(Oid::from_u32(*oid), Writers::KeptOut) else {
+            return Ok(Outcome::Stays(rows));
         };
-        let dropped: Result<Rows, Failure> = dropped.await;
-        let rows = match dropped {
-            Ok(rows) if rows.may_go() => rows,
-            Ok(rows) => {
-                session.execute("rollback").await?;
-                return Err(self.kept(detached, rows));
-            }
-            Err(failure) => {
-                session.execute("rollback").await?;
-                let is_plain = failure.case.is_none() && failure.code != Code::ServerUnreachable;
-                return Err(if is_plain {
-                    kept(name, &failure.message, format!("drop table {table}"))
-                } else {
-                    failure
-                });
-            }
-        };
-        tracing::info!(
-            table = %self.target.name, partition = %name, rows = rows.all,
-            "dropped a delivered partition"
-        );
-        Ok(Outcome::Dropped(rows.all))
+        self.drop_locked(session, partition, droppable).await
     }
 
-    fn kept(&self, detached: &Detached, rows: Rows) -> Failure {
-        let (root, table) = (self.target.quoted(), quote_table(&detached.name));
-        let statements = if rows.strange > 0 {
-            format!(
-                "select * from {table} shows them; insert those that are events into {root} again, \
-                 and then: drop table {table}"
-            )
-        } else {
-            format!(
-                "nothing, if they are delivered soon: the next sweep drops it; outbox-router \
-                 status says who is behind, and outbox-router dead-letters list what is held; to \
-                 keep it: comment on table {table} is null"
-            )
-        };
-        kept(&detached.name, &rows.why(), statements)
+    /// Drops it in the transaction that has locked it. A session that waits for that lock might be
+    /// ended as the victim of a deadlock, so it goes first.
+    async fn drop_locked(
+        &self,
+        session: Session<'_>,
+        partition: &Partition,
+        droppable: DroppablePartition,
+    ) -> Result<Outcome, Failure> {
+        let (name, table, oid) = (&partition.name, partition.quoted(), droppable.oid());
+        let waits =
+            format!("select exists (select from pg_locks where relation = {oid} and not granted)");
+        if text(&session.row(&waits).await?, 0)? == "t" {
+            let what = format!("{name} stays: another session waits for its lock");
+            return Err(Failure::of(Case::RetentionLocked, what));
+        }
+        let limit = DROP_LIMIT.min(self.settings.section.lock_timeout).as_millis();
+        let statements = format!("set local lock_timeout = {limit}; drop table {table}; commit");
+        session.execute(&statements).await.map_err(|failure| {
+            if failure.case.is_some() || failure.code == Code::ServerUnreachable {
+                return failure;
+            }
+            let what = format!("partition {name} cannot be dropped: {}", failure.message);
+            unsuitable(what, format!("drop table {table}"))
+        })?;
+        Ok(Outcome::Dropped(droppable.rows()))
     }
 }
 

@@ -1,10 +1,10 @@
 //! Partitions of an outbox that is partitioned by RANGE of its time: they are made ahead, and
 //! dropped when they are old and every row of them is delivered.
 //!
-//! The proof is the same as for rows ([`relay::retention`]): each row of the partition has an
-//! `xmin` before the horizon's, and no event of it is open. It is given twice. The first check is
-//! for the table's readers: a partition is detached only when nothing of it is needed. The second
-//! one counts: it holds the lock under which the table is dropped, so no row can come after it.
+//! The proof is the same as for rows ([`relay::delivered`]): each row of the partition is
+//! delivered, and no event of it is open. It is given twice. The first look takes no lock, and sees
+//! most partitions that have to stay. The second one counts: it holds a lock that keeps writers out
+//! until the partition is dropped, in the same transaction.
 //!
 //! Read in this order: `root` (the table), `catalog` and `bounds` (its partitions), `moment` and
 //! `naming`, `ahead` (making), `check` and `course` (dropping), `counts`.

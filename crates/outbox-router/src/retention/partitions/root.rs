@@ -144,10 +144,18 @@ pub(super) fn unsuitable(what: String, statements: impl Into<String>) -> Failure
     Failure::of(Case::RetentionPartitions, what).naming(Name::Statements, statements.into())
 }
 
-/// A table that was detached stays; and what to type.
-pub(super) fn kept(table: &TableName, why: &str, statements: impl Into<String>) -> Failure {
-    let what = format!("{table} was detached to be dropped, and stays: {why}");
+/// A table that an earlier version has detached stays; and what to type.
+pub(super) fn left_behind(table: &TableName, root: &TableName) -> Failure {
+    let what = format!(
+        "{table} was detached by an earlier version to be dropped, and stays: rows that were \
+         written to it meanwhile are in no topic"
+    );
+    let (table, root) = (quote_table(table), quote_table(root));
+    let statements = format!(
+        "compare {table} with the topics, and insert into {root} what is missing; then drop table \
+         {table}, or, to keep it: comment on table {table} is null"
+    );
     Failure::of(Case::RetentionDetached, what)
-        .naming(Name::Table, quote_table(table))
-        .naming(Name::Statements, statements.into())
+        .naming(Name::Table, table)
+        .naming(Name::Statements, statements)
 }

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use relay::{Class, Code, Failure, State};
+use relay::{Class, Code, Failure, Rereads, ServerNotice, State, source::bytes_between};
 
 use super::{Facts, reserve::Reserve, to_do::ToDo};
 use crate::{
     codes::{Advice, Hint},
-    monitor::{Blame, ObservedSlot, watch::figures::StandbySlot},
+    monitor::{
+        Blame, Lag, ObservedSlot,
+        watch::figures::{StandbySlot, StandbySlotState},
+    },
     wording,
 };
 
@@ -93,23 +96,29 @@ impl Verdict {
     /// something is outstanding.
     pub fn of(facts: &Facts<'_>, stands: Duration) -> Self {
         let (word, sentence, reason) = judge(facts, stands);
-        let waits = (word == Word::Blocked && reason.is_none())
-            .then(|| facts.held_by_standbys.first())
-            .flatten();
+        let waits = word == Word::Blocked && reason.is_none() && waits_for_standby(facts);
         let code = reason
             .map(|failure| failure.code.as_str())
-            .or(waits.map(|_| Advice::StandbySlotMissing.as_str()));
+            .or(waits.then_some(Advice::StandbySlotMissing.as_str()));
+        let is_for_good = |slot: &&StandbySlot| slot.state != StandbySlotState::Inactive;
         let needs_person = word == Word::Failed
-            || waits.is_some()
+            || waits && facts.held_by_standbys.iter().any(is_for_good)
             || word != Word::Standby && reason.is_some_and(waits_for_person);
         let to_do = to_do(facts, word, &sentence, reason);
-        Self { word, sentence, code, blame: facts.blame, needs_person, to_do }
+        let blame = if word == Word::Stalled { blame_of_stall(facts) } else { facts.blame };
+        Self { word, sentence, code, blame, needs_person, to_do }
     }
 
     /// Who has to act: `person`, or the part of the pipeline at which it stands.
     pub const fn acts(&self) -> &'static str {
         if self.needs_person { "person" } else { self.blame.as_str() }
     }
+}
+
+/// Whether the walsender waits for a standby that is away. One that comes back lets it go on; a
+/// slot that is missing, logical or invalidated stays so.
+fn waits_for_standby(facts: &Facts<'_>) -> bool {
+    !facts.held_by_standbys.is_empty() || facts.warning.is_some_and(ServerNotice::is_of_standby)
 }
 
 /// Whether nothing but a person removes the cause.
@@ -138,6 +147,18 @@ fn judge<'a>(facts: &Facts<'a>, stands: Duration) -> (Word, String, Option<&'a F
         (State::Streaming, _) if let Some(first) = facts.held_by_standbys.first() => {
             (Word::Blocked, held_back(first, facts.held_by_standbys.len()), None)
         }
+        (State::Streaming, _)
+            if let Some(warning) = facts.warning.filter(|w| w.is_of_standby()) =>
+        {
+            (Word::Blocked, format!("the walsender waits for a standby: {}", warning.message), None)
+        }
+        (State::Streaming, _) if let Some(rereads) = facts.rereads() => {
+            let word = match rereads.lasts >= STALLED_AFTER {
+                true => Word::Blocked,
+                false => Word::CatchingUp,
+            };
+            (word, reads_again(rereads, facts), None)
+        }
         _ if stands >= STALLED_AFTER => (Word::Stalled, stalled(facts, stands), None),
         (State::Starting, None) => (Word::CatchingUp, "the router connects".to_owned(), None),
         (State::Draining, _) => {
@@ -148,6 +169,9 @@ fn judge<'a>(facts: &Facts<'a>, stands: Duration) -> (Word, String, Option<&'a F
 }
 
 fn standby<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
+    if let Some(failure) = facts.foreign_reader() {
+        return (Word::Failed, named(failure), Some(failure));
+    }
     let holder = facts.snapshot.slot_holder.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
     let hindrance = facts
         .snapshot
@@ -188,7 +212,8 @@ fn streaming<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
                 );
                 format!("; {events} of {keys} are held")
             });
-            let sentence = format!("rows flow{}{unseen_too}", held.unwrap_or_default());
+            let held = held.unwrap_or_default();
+            let sentence = format!("rows flow{held}{}{unseen_too}", warned(facts));
             return (Word::Ok, sentence, unseen);
         }
         (Some(bytes), None) => format!("{} behind", wording::bytes(bytes)),
@@ -215,13 +240,53 @@ fn held_back(slot: &StandbySlot, number: usize) -> String {
     )
 }
 
+/// PostgreSQL has sent nothing yet.
+fn reads_again(Rereads { from, to, lasts }: Rereads, facts: &Facts<'_>) -> String {
+    let walsender = facts.holder().map(|holder| {
+        let event = holder.wait_event.as_deref().unwrap_or("it works");
+        format!(" (pid {}, {event})", holder.pid)
+    });
+    let walsender = walsender.unwrap_or_default();
+    let begins = wording::roughly(lasts);
+    match from {
+        Some(from) => format!(
+            "PostgreSQL has sent nothing since the session began {begins} ago: the \
+             walsender{walsender} reads WAL again from {from} (restart_lsn), {} before {to}, where \
+             the slot stands",
+            wording::bytes(bytes_between(from, to))
+        ),
+        None => format!(
+            "PostgreSQL has sent nothing past {to}, where the slot stands, since the session began \
+             {begins} ago: the walsender{walsender} decodes"
+        ),
+    }
+}
+
 fn stalled(facts: &Facts<'_>, stands: Duration) -> String {
     let behind = facts
         .bytes_behind
         .map(|bytes| format!(", {} behind", wording::bytes(bytes)))
         .unwrap_or_default();
     let time = wording::roughly(stands);
-    format!("no position has moved for {time}{behind}{}", waits_for(facts.blame))
+    let warned = warned(facts);
+    format!("no position has moved for {time}{behind}{}{warned}", waits_for(blame_of_stall(facts)))
+}
+
+/// Where everything that was received is confirmed, only PostgreSQL can send more, however little
+/// the slot is behind: one event may be in a transaction that takes long to decode.
+fn blame_of_stall(facts: &Facts<'_>) -> Blame {
+    let is_unsent = |lag: &Lag| lag.unread > 0 && lag.unacked == 0 && lag.unconfirmed == 0;
+    let is_unsent = facts.lag.as_ref().is_some_and(is_unsent);
+    if facts.blame == Blame::Nobody && is_unsent { Blame::Postgres } else { facts.blame }
+}
+
+fn warned(facts: &Facts<'_>) -> String {
+    facts
+        .warning
+        .map(|warning| {
+            format!("; PostgreSQL warns: {} [SQLSTATE {}]", warning.message, warning.code)
+        })
+        .unwrap_or_default()
 }
 
 const fn waits_for(blame: Blame) -> &'static str {
@@ -256,6 +321,9 @@ fn to_do(facts: &Facts<'_>, word: Word, sentence: &str, reason: Option<&Failure>
     }
     list.extend(facts.snapshot.witness.lost_topics.iter().map(ToDo::of_lost_topic));
     list.extend(facts.held_by_standbys.iter().map(|slot| wait_for_standby(slot)));
+    if facts.held_by_standbys.is_empty() && waits_for_standby(facts) {
+        list.push(wait_for_named_standby(sentence));
+    }
     list.extend(Reserve::of(facts.monitor).and_then(|reserve| reserve.to_do()));
     let held = facts.held();
     if held.events > 0 {
@@ -291,6 +359,19 @@ fn wait_for_standby(slot: &StandbySlot) -> ToDo {
              {name} out of synchronized_standby_slots (`alter system set \
              synchronized_standby_slots`), then `select pg_reload_conf()`"
         ))),
+    }
+}
+
+/// The slots could not be read: PostgreSQL's warning names one of them.
+fn wait_for_named_standby(sentence: &str) -> ToDo {
+    ToDo {
+        code: Some(Advice::StandbySlotMissing.as_str()),
+        message: sentence.to_owned(),
+        hint: Some(Hint::marked(
+            "start the standby that streams from this slot again; or, if it is gone for good, take \
+             the slot out of synchronized_standby_slots (`alter system set \
+             synchronized_standby_slots`), then `select pg_reload_conf()`",
+        )),
     }
 }
 

@@ -115,6 +115,7 @@ fn with_figures(slot: SlotHealth, standbys: Option<Standbys>, keep: Option<u64>)
         pins: Vec::new(),
         other_slots,
         catalog_xmin_age: None,
+        holder: None,
         standbys,
         wal_directory: None,
         denied: Vec::new(),
@@ -145,12 +146,41 @@ fn a_walsender_that_waits_for_a_standby_is_blocked_by_its_slot() {
     };
     let waits = judged(quiet(position), &monitor);
     assert_eq!((waits.word, waits.code), (Word::Blocked, Some("D015")));
-    assert_eq!((waits.blame, waits.acts()), (Blame::Postgres, "person"));
+    assert_eq!((waits.blame, waits.acts()), (Blame::Postgres, "postgresql"), "it may come back");
     assert!(waits.sentence.contains("the standby of slot replica_1 has not"), "{waits:?}");
     assert!(waits.to_do[0].hint.as_deref().unwrap().starts_with("start the standby"), "{waits:?}");
+    let mut gone = monitor.clone();
+    let standbys = gone.watch.figures.as_mut().unwrap().standbys.as_mut().unwrap();
+    standbys.named[0].state = StandbySlotState::Missing;
+    assert_eq!(judged(quiet(position), &gone).acts(), "person");
     // The standby is gone, and has received what there is.
     let well = judged(quiet(end), &monitor);
     assert_eq!((well.word, well.to_do.len()), (Word::Ok, 0));
+}
+
+/// Where this role may not read slots, the warning says it.
+#[test]
+fn a_warning_of_the_server_is_shown_and_one_of_a_standby_is_what_it_waits_for() {
+    let warned = |message: &str| {
+        let mut snapshot = empty_snapshot(State::Streaming);
+        let (code, message) = ("55000".to_owned(), message.to_owned());
+        snapshot.warning = Some(relay::ServerNotice { code, message, routine: None });
+        snapshot
+    };
+    let standby =
+        "slot \"replica_1\" specified in parameter \"synchronized_standby_slots\" is away";
+    let initial = MonitorReport::initial(Instant::now());
+    let waits = judged(warned(standby), &initial);
+    assert_eq!((waits.word, waits.code), (Word::Blocked, Some("D015")));
+    assert_eq!((waits.blame, waits.to_do.len()), (Blame::Postgres, 1));
+    assert!(waits.sentence.contains("replica_1"), "{waits:?}");
+    // The walsender has sent everything since.
+    assert_eq!(judged(warned(standby), &seen(near())).word, Word::Ok);
+    let other = judged(warned("x"), &seen(near()));
+    assert_eq!(
+        (other.word, other.sentence.as_str()),
+        (Word::Ok, "rows flow; PostgreSQL warns: x [SQLSTATE 55000]")
+    );
 }
 
 /// The page shows the same list.
@@ -198,6 +228,54 @@ fn a_standby_says_what_would_keep_it_from_taking_over() {
     let hindered = judged(snapshot, &monitor);
     assert_eq!((hindered.word, hindered.code), (Word::Standby, Some("P020")));
     assert!(hindered.sentence.ends_with("could not take over: gone (P020)"), "{hindered:?}");
+}
+
+/// What it confirms is in no topic of this pipeline.
+#[test]
+fn a_program_that_is_no_router_of_the_pipeline_and_reads_the_slot_fails_a_standby() {
+    let mut snapshot = empty_snapshot(State::Standby);
+    snapshot.slot_holder = Some(4711);
+    let reader = relay::source::SlotReader {
+        pid: 4711,
+        application: Some("pg_recvlogical".to_owned()),
+        wait_event: None,
+    };
+    let mut monitor = seen(near());
+    monitor.foreign_reader = reader.foreign("shop", ("s", None), None);
+    let failed = judged(snapshot, &monitor);
+    assert_eq!((failed.word, failed.code, failed.acts()), (Word::Failed, Some("P070"), "person"));
+    assert!(failed.sentence.starts_with("pid 4711, pg_recvlogical, which is no"), "{failed:?}");
+    let hint = failed.to_do[0].hint.as_deref().unwrap();
+    assert!(hint.contains("select pg_terminate_backend(4711)"), "{hint}");
+    // The program has let go of the slot.
+    assert_eq!(judged(empty_snapshot(State::Streaming), &monitor).word, Word::Ok);
+}
+
+#[test]
+fn a_session_that_was_sent_nothing_waits_for_postgresql() {
+    let mut snapshot = empty_snapshot(State::Streaming);
+    let (from, to) = (Some(Lsn::from_u64(1 << 20)), Lsn::from_u64(40 << 20));
+    (snapshot.received, snapshot.settled, snapshot.confirmed) = (to, to, to);
+    snapshot.rereads = Some(Rereads { from, to, lasts: Duration::from_secs(20) });
+    let behind = SlotHealth { current_wal_lsn: Lsn::from_u64((40 << 20) + 368), ..slot() };
+    let mut monitor = with_figures(behind, None, None);
+    let wait_event = Some("IO:ReorderBufferWrite".to_owned());
+    let figures = monitor.watch.figures.as_mut().unwrap();
+    figures.holder =
+        Some(crate::monitor::watch::figures::Holder { pid: 7, application: None, wait_event });
+    let waits = judged(snapshot.clone(), &monitor);
+    assert_eq!((waits.word, waits.blame), (Word::CatchingUp, Blame::Postgres));
+    let where_it_is = "walsender (pid 7, IO:ReorderBufferWrite) reads WAL again from 0/100000 \
+                       (restart_lsn), 39.0 MiB before 0/2800000, where the slot stands";
+    assert!(waits.sentence.ends_with(where_it_is), "{waits:?}");
+    snapshot.rereads = Some(Rereads { from, to, lasts: Duration::from_secs(90) });
+    let blocked = judged_after(snapshot.clone(), &monitor, Duration::from_secs(90));
+    assert_eq!((blocked.word, blocked.acts()), (Word::Blocked, "postgresql"));
+    // Later in a session, with little behind.
+    snapshot.rereads = None;
+    let stalled = judged_after(snapshot, &monitor, Duration::from_secs(90));
+    assert_eq!((stalled.word, stalled.blame), (Word::Stalled, Blame::Postgres));
+    assert!(stalled.sentence.ends_with("the router waits for PostgreSQL"), "{stalled:?}");
 }
 
 /// `recover` and `setup` would mend what `switch` has to do.

@@ -10,7 +10,7 @@ use super::{found::Found, ledger::Ledger, pair::TOPIC, place::Place};
 /// What is planted here.
 pub(super) const CODES: &[&str] = &[
     "D050", "D051", "D052", "D053", "D054", "D055", "D056", "D057", "D058", "D059", "P038", "P041",
-    "P042", "P043",
+    "P042", "P043", "P060",
 ];
 
 const TABLE: &str = "\
@@ -192,6 +192,13 @@ async fn rows(polled: &Polled<'_>) {
                  update outbox set published_at = now(); select pg_stat_force_next_flush()";
     let clean = "truncate outbox; select pg_stat_force_next_flush()";
     polled.fault("D056", marks, clean, &[]).await;
+    polled.sql("alter table outbox add column status text not null default 'PENDING'").await;
+    polled.place.set_up().await;
+    polled.place.expect_nothing("rows have a status", &[]).await;
+    let other = "insert into outbox (status) values ('ERROR')";
+    polled.fault("P060", other, "delete from outbox", &[]).await;
+    polled.sql("alter table outbox drop column status").await;
+    polled.place.set_up().await;
 }
 
 async fn notifications(polled: &Polled<'_>) {

@@ -4,7 +4,8 @@ use super::pair::Pair;
 
 /// What is planted here.
 pub(super) const CODES: &[&str] = &[
-    "D022", "D023", "D024", "D025", "D026", "D027", "D028", "P028", "P031", "P036", "P038", "R007",
+    "D022", "D023", "D024", "D025", "D026", "D027", "D028", "D120", "D121", "P028", "P031", "P036",
+    "P038", "R007", "R008",
 ];
 
 #[tokio::test]
@@ -33,6 +34,46 @@ async fn columns(pair: &Pair) {
         let mended = database.expect_nothing("the statement of the remedy is run", &[]).await;
         assert!(mended.quiet().contains(code), "{mended:?}");
     }
+    let repeated = pair.database("tab_repeated").await;
+    repeated.sql("alter table outbox drop constraint outbox_pkey; create index on outbox (id)");
+    let found = repeated.expect("D120", &[]).await;
+    repeated.sql(found.remedy("D120").split("; ").next().expect("a statement"));
+    repeated.expect_nothing("the ids are unique", &[]).await;
+    repeated
+        .sql("create subscription two connection 'dbname=x' publication p with (connect = false)");
+    repeated.sql(
+        "set allow_system_table_mods = on; insert into pg_subscription_rel \
+         select oid, 'outbox'::regclass, 'r' from pg_subscription where subname = 'two'",
+    );
+    repeated.expect("D121", &[]).await;
+    repeated.sql("alter subscription two set (slot_name = none)");
+    repeated.sql("drop subscription two");
+    drop(repeated);
+
+    let words = pair.database("tab_words").await;
+    words.sql(
+        "create type kind as enum ('order', 'refund'); alter table outbox add kind kind, \
+         add is_archived boolean not null default false",
+    );
+    for (column, word, refused) in [
+        ("kind", "ordre", true),
+        ("kind", "order", false),
+        ("is_archived", "nein", true),
+        ("is_archived", "false", false),
+    ] {
+        let column = format!("outbox.0.where.column={column}");
+        let list = format!("outbox.0.where.in={word}");
+        let table = "outbox.0.table=public.outbox";
+        let line = ["--set", table, "--set", &column, "--set", &list];
+        if refused {
+            let found = words.expect("R008", &line).await;
+            assert!(found.finding("R008").to_string().contains(word), "{found:?}");
+        } else {
+            words.expect_nothing("the column has the word", &line).await;
+        }
+    }
+    drop(words);
+
     let renamed = pair.database("tab_columns").await;
     renamed.sql("alter table outbox rename column payload to body");
     renamed.expect("R007", &[]).await;

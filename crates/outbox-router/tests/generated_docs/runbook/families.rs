@@ -16,13 +16,13 @@ pub(super) const FAMILIES: &[Family] = &[
         title: "Connecting to PostgreSQL",
         codes: &[
             "P001", "P002", "P003", "P004", "P005", "P006", "P007", "P008", "P009", "P033", "P034",
-            "P040",
+            "P071", "P040", "P084",
         ],
     },
     Family {
         name: "slot",
         title: "The slot and the server's history",
-        codes: &["P010", "P011", "P012", "P013", "P014", "P015"],
+        codes: &["P010", "P011", "P012", "P013", "P014", "P015", "P070"],
     },
     Family {
         name: "publication",
@@ -55,7 +55,7 @@ pub(super) const FAMILIES: &[Family] = &[
         title: "The tables of dead letters",
         codes: &["P036", "P037", "R017"],
     },
-    Family { name: "polling", title: "Polled tables", codes: &["P041", "P042", "P043"] },
+    Family { name: "polling", title: "Polled tables", codes: &["P041", "P042", "P043", "P060"] },
     Family { name: "upkeep", title: "Retention and recovery", codes: &["P038", "P039"] },
     Family { name: "configuration", title: "The configuration", codes: &["C"] },
     Family { name: "doctor", title: "What doctor advises", codes: &["D"] },

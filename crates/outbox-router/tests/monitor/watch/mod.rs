@@ -1,14 +1,18 @@
 //! What a person on call asks about the slot, on servers of each version that answers differently:
 //! 15 has no failover slots, 17 has them, 18 has a second limit.
 
+mod backlog;
 mod figures;
 mod limits;
 mod pins;
+mod readers;
 mod rights;
 mod slow;
 mod standbys;
 mod tables;
+mod unprintable;
 mod unreachable;
+mod warnings;
 
 use outbox_router::monitor::{
     ConnectBy, MonitorReport, MonitorSettings, watch::figures::SlotFigures,

@@ -327,6 +327,7 @@ impl Relay {
         let Phase::Connecting(attempt) = &mut self.phase else { return };
         attempt.started_at = Some(at);
         attempt.walsender = walsender;
+        self.own_walsender = walsender;
         if !attempt.gaps.is_empty() {
             self.next_read_state_topic(Awaited::StateTopicAgain);
         } else {

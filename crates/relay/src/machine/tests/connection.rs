@@ -178,12 +178,35 @@ fn an_inheriting_table_is_checked_again_unless_the_outbox_was_known_without_it()
 fn the_warning_of_a_skipped_publication_halts() {
     // I8: PostgreSQL 18 goes on, and reports it once.
     let mut script = Script::streaming();
-    let notice = |code: &str| ServerNotice { code: code.into(), message: "skipped".into() };
-    script.handle(Input::Notice(&notice("01000")));
+    let notice = |code: &str, message: &str, routine: &str| ServerNotice {
+        code: code.into(),
+        message: message.into(),
+        routine: Some(routine.into()),
+    };
+    script.handle(Input::Notice(&notice("01000", "anything", "anybody")));
     assert_eq!(script.state().0, State::Streaming);
-    script.handle(Input::Notice(&notice("55000")));
+    script.handle(Input::Notice(&notice("55000", "skipped", "LoadPublications")));
     assert_eq!(script.state(), (State::Failed, Some(Code::PublicationMissing)));
     assert_eq!(script.actions(), [Action::Disconnect]);
+}
+
+#[test]
+fn a_warning_of_a_standby_is_shown_while_it_is_repeated_and_stops_nothing() {
+    // PostgreSQL 17 and 18 warn with the SQLSTATE that 18 has for rows which it skips.
+    let mut script = Script::streaming();
+    let notice = ServerNotice {
+        code: "55000".into(),
+        message: "replication slot \"standby\" specified in parameter \
+                  \"synchronized_standby_slots\" does not have active_pid"
+            .into(),
+        routine: Some("StandbySlotsHaveCaughtup".into()),
+    };
+    script.handle(Input::Notice(&notice));
+    assert_eq!((script.state(), script.actions().as_slice()), ((State::Streaming, None), &[][..]));
+    let warning = |script: &Script| script.relay.snapshot(script.at).warning;
+    assert_eq!(warning(&script), Some(notice));
+    script.run_for(Duration::from_secs(61));
+    assert_eq!(warning(&script), None, "the server repeats what lasts");
 }
 
 #[test]
@@ -314,6 +337,81 @@ fn a_silent_server_is_asked_for_a_reply_and_then_disconnected() {
     assert_eq!(asked, 1);
     assert!(actions.contains(&Action::Disconnect));
     assert_eq!(script.state(), (State::Starting, Some(Code::ServerSilent)));
+}
+
+#[test]
+fn a_walsender_that_is_silent_at_one_position_again_gets_twice_the_time() {
+    let mut script = Script::streaming();
+    let silent = |script: &mut Script, limit: u64| {
+        script.run_for(Duration::from_secs(limit - 1));
+        assert_eq!(script.state().0, State::Streaming, "{limit}");
+        script.run_for(Duration::from_secs(2));
+        let (state, reason) = script.state();
+        assert_eq!(state, State::Starting, "{limit}");
+        script.connect();
+        reason
+    };
+    for limit in [10, 20] {
+        assert_eq!(silent(&mut script, limit), Some(Code::ServerSilent));
+    }
+    // The same again would say nothing of what the walsender does.
+    for limit in [40, 80] {
+        assert_eq!(silent(&mut script, limit), Some(Code::WalsenderBusy));
+    }
+    script.transaction(100, &["a"]);
+    script.settle();
+    script.take(&wire::keepalive(200));
+    script.tick_after(1_000);
+    script.handle(Input::BytesArrived);
+    assert_eq!(silent(&mut script, 160), Some(Code::ServerSilent), "it has gone on meanwhile");
+}
+
+#[test]
+fn a_row_that_the_server_cannot_send_is_named_with_the_way_past_its_transaction() {
+    let mut script = Script::streaming();
+    for times in 1..=3 {
+        script.begin(100);
+        script.handle(Input::Disconnected(failure(Code::ServerError)));
+        let reason = script.relay.condition(script.at).reason.unwrap();
+        assert_eq!((reason.code, reason.lsn), (Code::ServerError, Some(Lsn::from_u64(100))));
+        // What precedes it may not be confirmed yet.
+        let is_passable = times > 1;
+        assert_eq!(reason.case, is_passable.then_some(Case::RowUnsendable), "{times}");
+        let statement = "outbox-router skip --lsn 0/64 --transaction";
+        assert_eq!(reason.names.get(Name::Statements), is_passable.then_some(statement));
+        let state = if times == 3 { State::Failed } else { State::Starting };
+        assert_eq!(script.state().0, state, "{times}");
+        script.connect();
+        script.take(&wire::keepalive(16));
+        script.tick_after(1_000);
+    }
+}
+
+#[test]
+fn the_walsender_of_the_last_session_is_no_other_router() {
+    let mut script = Script::streaming();
+    script.handle(Input::Disconnected(failure(Code::ServerSilent)));
+    script.run_for(Duration::from_secs(2));
+    script.handle(Input::SlotHeld(Some(4711)));
+    assert_eq!(script.state(), (State::Starting, Some(Code::ServerSilent)));
+    script.handle(Input::SlotHeld(Some(4712)));
+    assert_eq!(script.state(), (State::Standby, None));
+}
+
+#[test]
+fn what_is_read_again_before_the_first_row_is_reported() {
+    let mut script = Script::new(settings());
+    script.handle(Input::SinkReady);
+    script.connect();
+    let rereads = |script: &Script| script.relay.snapshot(script.at).rereads;
+    script.run_for(Duration::from_secs(3));
+    let begins = rereads(&script).unwrap();
+    assert_eq!(begins.lasts, Duration::from_secs(3));
+    // While it reads there, a walsender names that position when it is asked.
+    script.take(&wire::keepalive(begins.to.as_u64()));
+    assert!(rereads(&script).is_some());
+    script.take(&wire::keepalive(begins.to.as_u64() + 8));
+    assert_eq!(rereads(&script), None);
 }
 
 #[test]

@@ -288,7 +288,10 @@ fn rows_of_a_table_that_became_an_outbox_later_are_no_events_before_that() {
     world.settle_down();
     let mut known = world.witness();
     let before = known.tables.clone();
-    known.set_tables(before.into_iter().chain([pgoutput::Oid::from_u32(OTHER)]).collect());
+    known.set_tables(
+        before.into_iter().chain([pgoutput::Oid::from_u32(OTHER)]).collect(),
+        &crate::source::Catalog::default(),
+    );
     assert_eq!(known.added.get(&OTHER), Some(&known.position));
     let read = Witness::decode(&known.encode()).unwrap();
     assert_eq!(read.added, known.added);

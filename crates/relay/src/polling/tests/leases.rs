@@ -74,7 +74,7 @@ fn a_table_that_was_made_anew_is_read_only_when_it_is_described_and_leased() {
     let Some(PollAction::Fetch(_)) = world.take_asked() else { panic!("a reading") };
     world.answer(lease);
     let (rows, more, claimed) = (Vec::new(), More::No, Claimed::No);
-    world.input(PollInput::Fetched(Ok(Fetched { rows, more, claimed })));
+    world.input(PollInput::Fetched(Ok(Fetched { rows, more, claimed, session: world.session })));
     assert_eq!(world.asked, [PollAction::Describe(TableIndex(0))], "at once");
     world.run();
     assert_eq!(world.states(), [RowState::Published]);

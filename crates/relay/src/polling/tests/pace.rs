@@ -118,7 +118,8 @@ fn a_table_with_locked_rows_is_soon_read_again_however_long_the_interval_is() {
     world.pass(Duration::from_millis(100));
     world.input(PollInput::Notified(TABLE));
     let Some(PollAction::Fetch(_)) = world.take_asked() else { panic!("a reading") };
-    let locked = Fetched { rows: Vec::new(), more: More::Locked, claimed: Claimed::Yes };
+    let session = world.session;
+    let locked = Fetched { rows: Vec::new(), more: More::Locked, claimed: Claimed::Yes, session };
     world.input(PollInput::Fetched(Ok(locked)));
     world.insert(&[K]);
     world.run();

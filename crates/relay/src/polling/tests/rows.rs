@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::{
     super::{table::BETWEEN_NOTIFIED, *},
-    world::{self, RowState, World, settings, two_tables},
+    world::{self, RowState, World, dead_letters, settings, two_tables},
 };
 use crate::{
     failure::{Code, Failure},
+    held::ErrorPolicy,
     protocol::ExitReason,
     routing::record::TopicId,
 };
@@ -24,6 +25,35 @@ fn rows_are_produced_in_their_order_and_marked_after_their_acknowledgement() {
     world.ack_all();
     assert_eq!(world.states(), [RowState::Published; 3]);
     assert_eq!(world.core.report(world.now).tables[0].published, 3);
+}
+
+/// An upsert, say: what it wrote is in no record.
+#[test]
+fn a_row_that_is_changed_while_it_is_sent_stays_pending_and_is_sent_again() {
+    let mut world = World::new(settings());
+    world.insert(&[K, Some("l"), K]);
+    world.settle();
+    world.change(0);
+    world.run();
+    assert_eq!(world.states()[0], RowState::Pending);
+    world.pass(Duration::from_secs(1));
+    world.run();
+    assert_eq!(world.produced(), ["0", "1", "2", "0"]);
+    assert_eq!(world.states(), [RowState::Published; 3]);
+    let report = world.core.report(world.now);
+    assert_eq!((report.tables[0].published, report.tables[0].changed), (3, 1));
+}
+
+/// Nothing else than a change is counted as one.
+#[test]
+fn a_row_that_another_one_has_marked_or_requeued_unchanged_counts_as_no_change() {
+    let mut world = World::new(settings());
+    world.insert(&[K, K]);
+    world.settle();
+    world.table[0].state = RowState::Published;
+    world.run();
+    assert_eq!(world.produced(), ["0", "1"]);
+    assert_eq!(world.core.report(world.now).tables[0].changed, 0);
 }
 
 #[test]
@@ -112,6 +142,48 @@ fn marks_that_cannot_be_written_are_written_again_before_anything_is_read() {
     world.run();
     assert_eq!(world.states(), [RowState::Published; 2]);
     assert_eq!(world.produced().len(), 2, "nothing was produced again");
+}
+
+/// The version that was sent is that of another content now.
+#[test]
+fn nothing_is_marked_that_was_read_on_a_connection_that_is_lost() {
+    for is_asked_before in [true, false] {
+        let mut world = World::new(settings());
+        world.insert(&[K; 2]);
+        world.settle();
+        let acks = world.sink.ack_all();
+        world.input(PollInput::Acks(&acks));
+        if is_asked_before {
+            let Some(PollAction::Settle(_)) = world.take_asked() else { panic!("the marks") };
+            let broken = Failure::new(Code::ServerUnreachable, "broken");
+            world.input(PollInput::Settled(Err(broken)));
+        }
+        world.lose_commit(1, "{\"a\":1}");
+        world.pass(Duration::from_millis(100));
+        let Some(marks @ PollAction::Settle(_)) = world.take_asked() else { panic!("the marks") };
+        world.answer(marks);
+        assert_eq!(world.states(), [RowState::Pending; 2]);
+        let [PollAction::Fetch(_)] = world.asked[..] else { panic!("{:?}", world.asked) };
+        world.run();
+        assert_eq!(world.states(), [RowState::Published; 2]);
+        assert_eq!(world.produced(), ["0", "1", "0", "1"], "the batch, once more");
+        let last = world.sink.produced().last().unwrap();
+        assert_eq!(last.value.as_deref(), Some(&b"{\"a\":1}"[..]));
+        assert_eq!(world.core.report(world.now).claims_lost, 0);
+    }
+}
+
+#[test]
+fn a_process_that_is_to_end_does_not_count_a_batch_as_done_whose_connection_is_lost() {
+    let mut world = World::new(settings());
+    world.insert(&[K]);
+    world.settle();
+    let acks = world.sink.ack_all();
+    world.input(PollInput::Acks(&acks));
+    world.input(PollInput::Shutdown);
+    world.session = world.session.next();
+    world.settle();
+    assert_eq!(world.exited, Some(ExitReason::EventsUnconfirmed));
 }
 
 #[test]
@@ -267,11 +339,11 @@ fn what_comes_before_a_row_whose_topic_is_missing_is_marked_and_the_rest_given_b
     let acks = world.sink.ack_all();
     world.input(PollInput::Acks(&acks));
     let Some(PollAction::Settle(request)) = world.take_asked() else { panic!("marks") };
-    assert_eq!(request.published, [world::id(0), world::id(1)]);
-    assert_eq!(
-        (request.released.clone(), request.failed.len()),
-        (vec![world::id(2), world::id(3)], 0)
-    );
+    let published = request.published.iter().map(|sent| sent.row().id.clone());
+    assert_eq!(published.collect::<Vec<_>>(), [world::id(0), world::id(1)]);
+    let released = request.released.iter().map(|row| row.id.clone());
+    assert_eq!(released.collect::<Vec<_>>(), [world::id(2), world::id(3)]);
+    assert!(request.failed.is_empty());
     world.answer(PollAction::Settle(request));
     assert_eq!(world.asked, []);
     // Somebody corrects the row.
@@ -338,4 +410,40 @@ fn why_marks_cannot_be_written_is_reported_until_they_are() {
     world.run();
     let report = world.core.report(world.now);
     assert_eq!((report.state, report.reason), (PollState::Polling, None));
+}
+
+/// As an operator raises it: the worker keeps its producer, and the row is tried again.
+#[test]
+fn a_raised_limit_of_a_topic_is_noticed_before_the_next_attempt() {
+    for on_error in [ErrorPolicy::default(), dead_letters()] {
+        let on_error = ErrorPolicy { too_large: on_error.bad_row, ..on_error };
+        let mut world = World::new(PollerSettings { on_error, ..settings() });
+        world.topic_limit = Some(1_000);
+        world.insert(&[K, K, Some("l")]);
+        world.table[1].payload = "x".repeat(2_000);
+        world.run();
+        assert_eq!(world.produced(), ["0", "2"]);
+        let failed = world.core.report(world.now).tables[0].failure.clone().unwrap();
+        assert_eq!(failed.code, Code::RecordTooLarge);
+        world.topic_limit = Some(10_000);
+        world.pass(Duration::from_secs(30));
+        world.run();
+        assert_eq!(world.produced(), ["0", "2", "1"], "{on_error:?}");
+        assert_eq!(world.states(), [RowState::Published; 3]);
+    }
+}
+
+#[test]
+fn a_row_that_is_too_large_for_its_topic_waits_for_half_a_minute_at_most() {
+    let mut world = World::new(settings());
+    world.topic_limit = Some(1_000);
+    world.insert(&[K]);
+    world.table[0].payload = "x".repeat(2_000);
+    world.run();
+    for _ in 0..12 {
+        world.pass(Duration::from_secs(30));
+        world.run();
+    }
+    let tried = world.core.report(world.now).tables[0].failed;
+    assert!(tried >= 12, "{tried} attempts in six minutes");
 }

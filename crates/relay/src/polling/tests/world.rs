@@ -7,6 +7,7 @@ use pgoutput::PgTimestamp;
 use super::super::*;
 use crate::{
     clock::{Moment, Now},
+    delivered::{RowVersion, ServerSession},
     failure::{Code, Failure},
     held::{ErrorPolicy, HoldKeys, OnError},
     ports::{RecordSink, Refusal, RefusalReason},
@@ -43,6 +44,8 @@ pub(super) struct Row {
     pub(super) topic: &'static str,
     pub(super) state: RowState,
     pub(super) attempts: u32,
+    pub(super) version: u32,
+    pub(super) payload: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,12 +68,16 @@ pub(super) struct World {
     pub(super) claimed: Claimed,
     pub(super) held: ShardSet,
     pub(super) workers: u32,
+    /// `max.message.bytes` of every topic.
+    pub(super) topic_limit: Option<usize>,
     /// How often the tables were dropped and made anew.
     pub(super) remade: u32,
     /// A table that was dropped, and no other one has its name.
     pub(super) dropped: Option<TableIndex>,
     /// The lease request that was answered last.
     pub(super) leases: RequestNumber,
+    /// The present connection for rows.
+    pub(super) session: ServerSession,
     /// Requests that are not answered yet.
     pub(super) asked: Vec<PollAction>,
     pub(super) exited: Option<ExitReason>,
@@ -129,9 +136,11 @@ impl World {
             claimed: Claimed::No,
             held: ShardSet::ALL,
             workers: 1,
+            topic_limit: None,
             remade: 0,
             dropped: None,
             leases: RequestNumber::default(),
+            session: ServerSession::default(),
             asked: Vec::new(),
             exited: None,
         }
@@ -147,7 +156,9 @@ impl World {
         for key in keys {
             let id = u32::try_from(self.table.len()).unwrap();
             let (topic, state) = ("t", RowState::Pending);
-            self.table.push(Row { id, table, key: *key, topic, state, attempts: 0 });
+            let payload = "{}".to_owned();
+            let row = Row { id, table, key: *key, topic, state, attempts: 0, version: 1, payload };
+            self.table.push(row);
         }
     }
 
@@ -293,7 +304,7 @@ impl World {
                 let answer = if name.as_str().ends_with("missing") {
                     Err(Failure::new(Code::TopicMissing, "no such topic"))
                 } else {
-                    Ok(topic_facts())
+                    Ok(TopicFacts { max_message_bytes: self.topic_limit, ..topic_facts() })
                 };
                 self.input(PollInput::Topic(id, answer));
             }
@@ -308,27 +319,39 @@ impl World {
             .filter(|row| !request.passed_over.contains(&id(row.id), &row.key.map(Into::into)));
         let rows: Vec<PendingRow> = wanted
             .take(request.limit)
-            .map(|row| PendingRow {
+            .map(|row| (row, insert(self.relation_of(row.table), row)))
+            .map(|(row, insert)| PendingRow {
                 id: id(row.id),
+                version: RowVersion::of_xmin(row.version),
                 key: row.key.map(Into::into),
-                insert: insert(self.relation_of(row.table), row),
+                bytes: insert.len(),
+                insert,
                 attempts: row.attempts,
                 at: PgTimestamp::from_micros(0),
             })
             .collect();
         let more = if rows.len() == request.limit { More::Maybe } else { More::No };
-        Fetched { rows, more, claimed: self.claimed }
+        Fetched { rows, more, claimed: self.claimed, session: self.session }
     }
 
     pub(super) fn write(&mut self, request: &SettleRequest) -> Settled {
+        if request.session != self.session {
+            return Settled { written: Written::SessionLost, published: 0 };
+        }
         let mut published = 0;
         for row in &mut self.table {
-            let id = id(row.id);
-            if request.published.contains(&id) && row.state == RowState::Pending {
+            let (id, now) = (id(row.id), RowVersion::of_xmin(row.version));
+            let sent = request.published.iter().any(|sent| {
+                let sent = sent.row();
+                sent.id == id && sent.is_still(now)
+            });
+            if sent && row.state == RowState::Pending {
                 row.state = RowState::Published;
                 published += 1;
             }
-            if let Some(failed) = request.failed.iter().find(|failed| failed.id == id) {
+            let failed = request.failed.iter().find(|failed| failed.id == id);
+            if let Some(failed) = failed.filter(|failed| failed.version == now) {
+                row.version += 1;
                 row.attempts = failed.attempts;
                 if failed.outcome == RowOutcome::Abandon {
                     row.state = RowState::Abandoned;
@@ -338,8 +361,20 @@ impl World {
         Settled { published, ..Settled::default() }
     }
 
+    /// The server crashes, and a transaction is lost that has written a row. Another one gets its
+    /// number, and writes this into the row.
+    pub(super) fn lose_commit(&mut self, row: usize, payload: &str) {
+        self.session = self.session.next();
+        payload.clone_into(&mut self.table[row].payload);
+    }
+
     pub(super) fn states(&self) -> Vec<RowState> {
         self.table.iter().map(|row| row.state).collect()
+    }
+
+    /// Somebody writes a row once more.
+    pub(super) fn change(&mut self, row: usize) {
+        self.table[row].version += 1;
     }
 
     /// The ids of the records that the present producer was given, in order.
@@ -392,6 +427,12 @@ fn insert(relation: u32, row: &Row) -> Vec<u8> {
     let key = row.key.map_or(Value::Null, Value::Text);
     wire::insert_message(
         relation,
-        &[Value::Text(&id), Value::Text(row.topic), key, Value::Text("made"), Value::Text("{}")],
+        &[
+            Value::Text(&id),
+            Value::Text(row.topic),
+            key,
+            Value::Text("made"),
+            Value::Text(&row.payload),
+        ],
     )
 }

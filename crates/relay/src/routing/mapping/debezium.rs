@@ -89,10 +89,7 @@ fn timestamp(unit: Unit, text: &str, out: &mut String) -> Result<(), Unwritable>
     let infinite = match unit {
         Unit::Milliseconds => ["9223372036825200000", "-9223372036832400000"],
         Unit::Microseconds => ["9223372036854775807", "-9223372036854775808"],
-        Unit::Nanoseconds => {
-            number(unit, Timepoint::read(text)?.micros(), out);
-            return Ok(());
-        }
+        Unit::Nanoseconds => return number(unit, Timepoint::read(text)?.micros(), out),
     };
     finite_or(infinite, text, out, |at, out| number(unit, at.micros(), out))
 }
@@ -101,6 +98,7 @@ fn timestamp_tz(digits: u8, text: &str, out: &mut String) -> Result<(), Unwritab
     finite_or(["infinity", "-infinity"], text, out, |at, out| {
         // Writing to a `String` cannot fail.
         write!(out, "{}", at.iso(usize::from(digits))).unwrap_or_default();
+        Ok(())
     })
 }
 
@@ -108,6 +106,7 @@ fn date(text: &str, out: &mut String) -> Result<(), Unwritable> {
     finite_or(["2146033979", "-2147472691"], text, out, |at, out| {
         // Writing to a `String` cannot fail.
         write!(out, "{}", at.days()).unwrap_or_default();
+        Ok(())
     })
 }
 
@@ -117,32 +116,35 @@ fn finite_or(
     infinite: [&str; 2],
     text: &str,
     out: &mut String,
-    write: impl FnOnce(Timepoint, &mut String),
+    write: impl FnOnce(Timepoint, &mut String) -> Result<(), Unwritable>,
 ) -> Result<(), Unwritable> {
     let [infinity, minus_infinity] = infinite;
     match text {
         "infinity" => out.push_str(infinity),
         "-infinity" => out.push_str(minus_infinity),
-        finite => write(Timepoint::read(finite)?, out),
+        finite => return write(Timepoint::read(finite)?, out),
     }
     Ok(())
 }
 
-/// Appends microseconds in another unit, rounded down.
-fn number(unit: Unit, micros: i128, out: &mut String) {
+/// Appends microseconds in another unit, rounded down. A number of more than 64 bits is refused, as
+/// Debezium 3.7 refuses it in nanoseconds; in microseconds it takes the greatest number for the
+/// seconds and may turn the sign over, which no reader could tell from a time.
+fn number(unit: Unit, micros: i128, out: &mut String) -> Result<(), Unwritable> {
     let number = match unit {
         Unit::Milliseconds => micros.div_euclid(1_000),
         Unit::Microseconds => micros,
         Unit::Nanoseconds => micros * 1_000,
     };
+    let number = i64::try_from(number).map_err(|_| Unwritable::Range(unit))?;
     // Writing to a `String` cannot fail.
     write!(out, "{number}").unwrap_or_default();
+    Ok(())
 }
 
 fn clock(unit: Unit, text: &str, out: &mut String) -> Result<(), Unwritable> {
     let micros = micros_of_day(text).ok_or(Unwritable::Form)?;
-    number(unit, i128::from(micros), out);
-    Ok(())
+    number(unit, i128::from(micros), out)
 }
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
@@ -257,5 +259,46 @@ fn member(
 impl From<NoNumber> for Unwritable {
     fn from(_: NoNumber) -> Self {
         Self::NotFinite
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(unit: Unit, text: &str) -> Result<String, String> {
+        let mut out = String::new();
+        timestamp(unit, text, &mut out).map_err(|why| why.to_string())?;
+        Ok(out)
+    }
+
+    #[test]
+    fn a_time_whose_number_has_more_than_64_bits_is_refused_with_the_range() {
+        let last = ["2262-04-11 23:47:16.854775", "9223372036854775000"];
+        let first = ["1677-09-21 00:12:43.145225", "-9223372036854775000"];
+        for [text, number] in [first, last] {
+            assert_eq!(written(Unit::Nanoseconds, text).as_deref(), Ok(number));
+        }
+        let range = "it is outside of what nanoseconds since 1970 can be in 64 bits: \
+                     1677-09-21 00:12:43.145225 to 2262-04-11 23:47:16.854775 UTC";
+        for text in [
+            "3000-01-01 00:00:00",
+            "1500-01-01 00:00:00",
+            "0044-03-15 00:00:00 BC",
+            "1677-09-21 00:12:43.145224",
+            // What `timestamp(3)` makes of the last one.
+            "2262-04-11 23:47:16.855",
+            "2262-04-11 23:47:16.854776",
+            "294276-12-31 00:00:00",
+        ] {
+            assert_eq!(written(Unit::Nanoseconds, text), Err(range.to_owned()), "{text}");
+        }
+        let last = written(Unit::Microseconds, "294247-01-10 04:00:54.775807");
+        assert_eq!(last, Ok(i64::MAX.to_string()));
+        assert!(written(Unit::Microseconds, "294247-01-10 04:00:54.775808").is_err());
+        let last = written(Unit::Milliseconds, "294276-12-31 23:59:59.999");
+        assert_eq!(last.as_deref(), Ok("9224318015999999"));
+        let first = written(Unit::Microseconds, "4714-11-24 00:00:00 BC");
+        assert_eq!(first.as_deref(), Ok("-210866803200000000"));
     }
 }

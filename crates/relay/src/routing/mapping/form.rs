@@ -65,6 +65,25 @@ pub(crate) enum Unit {
     Nanoseconds,
 }
 
+impl Unit {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Milliseconds => "milliseconds",
+            Self::Microseconds => "microseconds",
+            Self::Nanoseconds => "nanoseconds",
+        }
+    }
+
+    /// The first and the last timestamp whose number has 64 bits, within those of PostgreSQL.
+    pub(super) const fn range(self) -> [&'static str; 2] {
+        match self {
+            Self::Milliseconds => ["4714-11-24 00:00:00 BC", "294276-12-31 23:59:59.999999"],
+            Self::Microseconds => ["4714-11-24 00:00:00 BC", "294247-01-10 04:00:54.775807"],
+            Self::Nanoseconds => ["1677-09-21 00:12:43.145225", "2262-04-11 23:47:16.854775"],
+        }
+    }
+}
+
 /// How many bits a floating-point number has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {

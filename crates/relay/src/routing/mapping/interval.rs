@@ -63,8 +63,15 @@ impl Interval {
         let days = months * MONTH + f64::from(days);
         let minutes = (days * 24.0 + f64::from(hours)) * 60.0 + f64::from(minutes);
         let seconds = minutes * 60.0 + (f64::from(seconds) + f64::from(micros) / 1e6);
-        // Adding zero makes one of a negative zero. Writing to a `String` cannot fail.
-        write!(out, "{:.0}", (seconds * 1e6).trunc() + 0.0).unwrap_or_default();
+        // A cast cuts off, and past the end of 64 bits it gives the end, in Java as here. Writing
+        // to a `String` cannot fail.
+        #[expect(
+            clippy::as_conversions,
+            clippy::cast_possible_truncation,
+            reason = "as Java's cast from double to long"
+        )]
+        let micros = (seconds * 1e6) as i64;
+        write!(out, "{micros}").unwrap_or_default();
     }
 
     /// Appends it as ISO 8601 has it, with every field.
@@ -107,6 +114,9 @@ mod tests {
                 -276_757_943_902_499,
                 "P-8Y-1M-250DT-18H-42M-23.9025S",
             ),
+            ("300000 years", i64::MAX, "P300000Y0M0DT0H0M0S"),
+            ("178000000 years", i64::MAX, "P178000000Y0M0DT0H0M0S"),
+            ("-178000000 years", i64::MIN, "P-178000000Y0M0DT0H0M0S"),
         ] {
             let interval = Interval::read(text).unwrap();
             let (mut number, mut written) = (String::new(), String::new());

@@ -23,6 +23,7 @@ mod row;
 mod simple;
 mod type_names;
 mod value;
+mod words;
 
 pub use filter::FilterKind;
 pub(crate) use form::Form;
@@ -32,6 +33,7 @@ pub(crate) use resolve::{PlanInput, is_written, reads_tracing, resolve};
 pub(crate) use resolved_template::ResolvedTemplate;
 pub(crate) use row::MappedRow;
 pub(crate) use type_names::{Column, TypeNames};
+pub use words::ValueType;
 
 #[cfg(test)]
 mod tests;

@@ -140,7 +140,11 @@ impl<'f> PlanInput<'f> {
         let position = self
             .position(&filter.column)
             .ok_or_else(|| self.lacking(&format!("{} for the filter", filter.column)))?;
-        Ok(Some(Filter { position, values: filter.values.clone(), kind: filter.kind }))
+        let Some(column) = self.columns.get(position) else { return Ok(None) };
+        let values = filter
+            .written(&self.table.name, column.value_type)
+            .map_err(|what| Failure::of(Case::FilterWord, what))?;
+        Ok(Some(Filter { position, values, kind: filter.kind }))
     }
 
     fn headers(&self) -> Result<Vec<MappedHeader>, Failure> {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 
-use super::form::Form;
+use super::form::{Form, Unit};
 use crate::routing::{hex, timestamp::NoTime};
 
 /// Why a value cannot be written.
@@ -16,6 +16,11 @@ pub(crate) enum Unwritable {
     Form,
     #[error("Debezium does not write such a number: it is not finite")]
     NotFinite,
+    #[error(
+        "it is outside of what {unit} since 1970 can be in 64 bits: {from} to {to} UTC",
+        unit = .0.name(), from = .0.range()[0], to = .0.range()[1]
+    )]
+    Range(Unit),
     #[error("Debezium does not write such an array: it has several dimensions")]
     Dimensions,
 }

@@ -3,7 +3,7 @@
 
 use pgoutput::{Oid, RelationColumn, Type};
 
-use super::form::Form;
+use super::{form::Form, words::ValueType};
 use crate::routing::table::OutboxTable;
 
 /// How many types are kept: `MaxHeapAttributeNumber`, the most columns that a table has.
@@ -38,6 +38,8 @@ pub(crate) struct Column<'r> {
     pub(crate) type_oid: Oid,
     /// What its text means.
     pub(crate) form: Form,
+    /// The built-in type, or that of the domain.
+    pub(crate) value_type: ValueType,
 }
 
 impl TypeNames {
@@ -69,7 +71,13 @@ impl TypeNames {
             Some((_, Named::Text)) => Form::Text,
             Some((_, Named::OfItsOwn)) => Form::Other,
         };
-        Column { name: column.name, type_oid: column.type_oid, form }
+        let value_type = match known {
+            Some((_, Named::Domain(base))) => ValueType::of_domain(base),
+            Some((_, Named::Text | Named::OfItsOwn)) | None => {
+                ValueType { oid: column.type_oid.as_u32(), modifier: column.type_modifier }
+            }
+        };
+        Column { name: column.name, type_oid: column.type_oid, form, value_type }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
             Catalog, CatalogRelation, Inserts, Partitions, Publication, PublishedTable, TableKind,
         },
         mapping::mapped,
-        quote::quote_identifier,
+        quote::{give_up, quote_identifier},
     },
 };
 
@@ -44,6 +44,26 @@ pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) ->
     }
     failures.sort_by_key(Failure::is_note);
     failures
+}
+
+/// Tables that were published, and take rows that are not, where the publication says which tables
+/// are outboxes: a comparison without an earlier catalog does not know them.
+pub fn withdrawn(
+    watched: Watched<'_>,
+    before: &Catalog,
+    now: &Catalog,
+) -> Vec<(TableName, Failure)> {
+    let (Some(was), Some(publication)) = (&before.publication, &now.publication) else {
+        return Vec::new();
+    };
+    if !watched.outboxes.tables.is_empty() {
+        return Vec::new();
+    }
+    let comparison = Comparison { watched, before: Some(before), now, publication };
+    let unpublished = comparison.withdrawn(was).into_iter().filter(|(table, _)| {
+        now.named(table).is_some_and(|table| publication.table(table.oid).is_none())
+    });
+    unpublished.collect()
 }
 
 fn missing(name: &str) -> Failure {
@@ -91,7 +111,7 @@ impl Comparison<'_> {
                 format!("publication \"{}\" has no tables", self.watched.publication),
             ));
         }
-        failures.extend(gone);
+        failures.extend(gone.into_iter().map(|(_, failure)| failure));
         for table in &self.publication.tables {
             if table.kind == TableKind::Leaf && self.publication.partitions == Partitions::ByLeaf {
                 failures.push(self.by_leaf(&table.name));
@@ -105,14 +125,14 @@ impl Comparison<'_> {
         }
     }
 
-    /// Tables that were published and are not any more, or whose name another table has. A dropped
-    /// table is no defect: its rows are in the WAL, and it takes no new ones. It becomes one when
-    /// another table takes its name.
-    fn withdrawn(&self, before: &Publication) -> Vec<Failure> {
+    /// Tables that were published and are not any more, or whose name another table has, by their
+    /// names now. A dropped table is no defect: its rows are in the WAL, and it takes no new ones.
+    /// It becomes one when another table takes its name.
+    fn withdrawn(&self, before: &Publication) -> Vec<(TableName, Failure)> {
         let missing = before.tables.iter().filter_map(|table| {
             let is_published = self.publication.table(table.oid).is_some();
-            if !is_published && self.now.with_oid(table.oid).is_some() {
-                return Some(self.lacks(&table.name));
+            if let Some(now) = self.now.with_oid(table.oid).filter(|_| !is_published) {
+                return Some((now.name.clone(), self.left(&now.name)));
             }
             let successor =
                 self.now.named(&table.name).filter(|successor| successor.oid != table.oid)?;
@@ -122,7 +142,8 @@ impl Comparison<'_> {
                 Some(now) => now.entry.is_some() && before.table(successor.oid).is_none(),
                 None => true,
             };
-            is_at_risk.then(|| self.exchanged(&table.name, table.oid, successor.oid))
+            let exchanged = || self.exchanged(&table.name, table.oid, successor.oid);
+            is_at_risk.then(|| (table.name.clone(), exchanged()))
         });
         missing.collect()
     }
@@ -221,6 +242,13 @@ impl Comparison<'_> {
             Failure::new(Code::PublicationLacksTable, what)
         };
         failure.naming(Name::AddTables, statements::add(publication, &[table]))
+    }
+
+    /// Without a configured table, one that leaves the publication may be meant to.
+    fn left(&self, table: &TableName) -> Failure {
+        let failure = self.lacks(table);
+        let case = failure.case.unwrap_or(Case::TableLeft);
+        failure.with_case(case).naming(Name::GiveUp, give_up([table]))
     }
 
     fn by_leaf(&self, table: &TableName) -> Failure {

@@ -15,7 +15,7 @@ pub mod statements;
 mod xmin;
 
 pub use altered::alterations;
-pub use comparison::{Watched, compare};
+pub use comparison::{Watched, compare, withdrawn};
 
 #[cfg(test)]
 mod tests;

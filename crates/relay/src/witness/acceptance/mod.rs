@@ -6,12 +6,13 @@
 //! gap again; if it had neither, a slot that is moved between the acceptance and the next start
 //! would not be noticed.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use pgoutput::{Lsn, Oid};
 
-use super::{ACCEPTED_MAX, Acceptance, Former, LastTransaction, LostTopic, Recovered, Witness};
+use super::{ACCEPTED_MAX, Acceptance, Former, LastTransaction, LostTopic, Witness};
 use crate::{
+    delivered::compared::ClosedGap,
     failure::{Code, Failure},
     held::TableMark,
     routing::table::Outboxes,
@@ -88,15 +89,18 @@ impl Witness {
     /// last transaction.
     #[must_use]
     pub fn begin(baseline: &Baseline, cluster: &str, outboxes: &Outboxes) -> Self {
-        Self {
+        let mut begun = Self {
             held: Some(baseline.moment),
             history: Some(baseline.server.history.clone()),
             cluster: cluster.to_owned(),
+            horizon: baseline.slot.horizon(),
             checked: Some(baseline.checked.clone()),
             tables: baseline.catalog.outbox_tables(outboxes),
-            catalog: baseline.catalog.clone(),
+            catalog: baseline.catalog.recorded(),
             ..Self::at(baseline.confirmed())
-        }
+        };
+        begun.know_since(&baseline.catalog);
+        begun
     }
 
     /// What a person has to accept, the gaps first.
@@ -150,7 +154,21 @@ impl Witness {
         let unconfigured = self.tables.iter().filter(|oid| !fresh.tables.contains(oid));
         let tables = fresh.tables.iter().chain(unconfigured).copied().collect();
         let is_same_cluster = fresh.cluster.is_empty() || fresh.cluster == self.cluster;
+        // What was delivered before stays so; what is accepted was given up, or sent by now. The
+        // ids of another cluster are no ids of this one.
+        let system = |record: &Self| record.history.as_ref().map(|it| it.system_id.clone());
+        let mut since = Arc::clone(&fresh.since);
+        let mut detached = BTreeMap::new();
+        if system(self) == system(&fresh) {
+            // Of a table that is no outbox now, what is written until it is one again is in no
+            // stream: its rows are events from then on.
+            let known = self.since.iter().filter(|(place, _)| fresh.since.contains_key(place));
+            Arc::make_mut(&mut since).extend(known);
+            let read_at = fresh.checked.as_ref().map(|checked| checked.lsn);
+            detached = self.detached_in(&fresh.catalog, read_at);
+        }
         let mut next = Self {
+            since,
             last: self.last.filter(|last| self.continues_in(closed, &fresh, last)),
             generation: self.generation + 1,
             partitions: self.partitions.clone(),
@@ -161,6 +179,7 @@ impl Witness {
             accepted: self.accepted.clone(),
             began_without: self.began_without.clone(),
             former: self.replaced_by(&fresh),
+            detached,
             // Only a session reads the table, so nothing else that is accepted says what it lacks.
             held_table: if closed.iter().any(is_of_held_table) {
                 TableMark::default()
@@ -176,7 +195,8 @@ impl Witness {
 
     /// This record, which says what was sent of the rows of the gaps that its acceptance closed.
     #[must_use]
-    pub fn with_recovered(mut self, recovered: Recovered) -> Self {
+    pub fn with_recovered(mut self, closed: &ClosedGap) -> Self {
+        let recovered = closed.recovered();
         let generation = self.generation;
         let last = self.accepted.iter_mut().filter(|one| one.generation == generation);
         last.for_each(|acceptance| acceptance.recovered = Some(recovered));

@@ -4,9 +4,12 @@ use pgoutput::{Oid, PgTimestamp, Xid};
 
 use super::*;
 use crate::{
+    delivered::{FullXid, Horizon},
     held::{TableMark, TableVersion},
     progress::transaction::LastTransaction,
-    source::{History, Interval, PositionCheck, TableOids, samples},
+    source::{
+        Catalog, History, Interval, NextRows, Partition, PositionCheck, Storage, TableOids, samples,
+    },
     testing,
     witness::combine::join,
 };
@@ -333,4 +336,109 @@ fn an_outbox_that_is_not_configured_any_more_was_not_replaced_and_is_remembered(
     let accepted = record.accept(&record.open_findings(), begun(), "ann");
     assert_eq!(accepted.former, BTreeMap::new());
     assert_eq!(accepted.tables, tables, "the session that begins tells of it");
+}
+
+/// A baseline whose tables were read before this transaction.
+fn read_before(next: u64) -> Baseline {
+    let mut read = baseline();
+    read.catalog.next = Some(next_rows(next, &[]));
+    read
+}
+
+fn next_rows(xid: u64, empty: &[u32]) -> NextRows {
+    NextRows {
+        xid: FullXid::from_u64(xid),
+        at: PgTimestamp::from_micros(7),
+        empty: empty.iter().copied().map(Oid::from_u32).collect(),
+    }
+}
+
+fn since(record: &Witness) -> Vec<(u32, u64)> {
+    record.since.iter().map(|(place, since)| (place.oid.as_u32(), since.xid.as_u64())).collect()
+}
+
+/// Rows that are written meanwhile are in no stream, and would count as sent afterwards.
+#[test]
+fn a_table_that_is_no_outbox_when_gaps_are_accepted_has_events_from_then_on() {
+    let mut record = Witness::begin(&read_before(800), "there", &Outboxes::default());
+    let tables = [10, 20].map(Oid::from_u32).to_vec();
+    let catalog = |xid| Catalog { next: Some(next_rows(xid, &[])), ..samples::healthy() };
+    record.set_tables(tables.clone(), &catalog(900));
+    assert_eq!(since(&record), [(10, 800), (20, 900)]);
+    let fresh = Witness::begin(&read_before(950), "there", &Outboxes::default());
+    let mut next = record.accept(&[], fresh, "ann");
+    assert_eq!(since(&next), [(10, 800)], "the other one is not published");
+    next.set_tables(tables, &catalog(990));
+    assert_eq!(since(&next), [(10, 800), (20, 990)]);
+}
+
+#[test]
+fn rows_are_events_from_the_first_reading_of_their_table_on() {
+    let mut record = Witness::begin(&read_before(800), "there", &Outboxes::default());
+    assert_eq!(since(&record), [(10, 800)]);
+    let [first, second] = [10, 20].map(Oid::from_u32);
+    let read = |xid, empty: &[u32]| {
+        let next = Some(next_rows(xid, empty));
+        Catalog { next, ..samples::healthy() }
+    };
+    record.set_tables(vec![first, second], &read(900, &[]));
+    assert_eq!(since(&record), [(10, 800), (20, 900)]);
+    let stored = Witness::decode(&record.encode()).unwrap();
+    assert_eq!(stored.since, record.since);
+    // What is written while the table is not configured is no event.
+    record.set_tables(vec![first], &read(950, &[]));
+    record.set_tables(vec![first, second], &read(990, &[]));
+    assert_eq!(since(&record), [(10, 800), (20, 990)]);
+    // One that had no rows yet has events alone.
+    record.set_tables(vec![first, second, Oid::from_u32(30)], &read(999, &[10, 30]));
+    assert_eq!(since(&record), [(10, 800), (20, 990), (30, 0)]);
+    record.set_tables(vec![first, Oid::from_u32(40)], &Catalog::default());
+    assert_eq!(since(&record), [(10, 800)], "the last was not read");
+}
+
+#[test]
+fn rows_of_a_partition_are_events_since_it_was_attached_the_last_time() {
+    let read = |xid, empty: &[u32], partitions: &[(u32, u32)]| {
+        let mut catalog = samples::healthy();
+        let partition = |&(oid, attached_by): &(u32, u32)| Partition {
+            oid: Oid::from_u32(oid),
+            name: None,
+            attached_by,
+            storage: Storage::default(),
+        };
+        catalog.relations[0].partitions = partitions.iter().map(partition).collect();
+        catalog.next = Some(next_rows(xid, empty));
+        catalog
+    };
+    let mut record = Witness::at(Lsn::ZERO);
+    let mut knows = |catalog: &Catalog| {
+        record.set_tables(vec![Oid::from_u32(10)], catalog);
+        since(&record)
+    };
+    assert_eq!(knows(&read(800, &[30], &[(30, 7), (31, 7)])), [(10, 800), (30, 0), (31, 800)]);
+    // Attached again, behind the back of the readings.
+    assert_eq!(knows(&read(900, &[], &[(30, 8), (31, 7)])), [(10, 800), (30, 900), (31, 800)]);
+    assert_eq!(knows(&read(950, &[], &[(30, 8)])), [(10, 800), (30, 900)]);
+}
+
+/// A back-fill reads what its slot's snapshot shows, of the tables that it is told.
+#[test]
+fn rows_of_a_partition_that_was_attached_after_the_slot_was_made_were_not_sent_from_the_table() {
+    let mut catalog = samples::healthy();
+    let attached = |(oid, attached_by)| Partition {
+        oid: Oid::from_u32(oid),
+        name: None,
+        attached_by,
+        storage: Storage::default(),
+    };
+    catalog.relations[0].partitions = [(30, 599), (31, 600)].map(attached).into();
+    catalog.relations.push(samples::relation(20, "second"));
+    catalog.next = Some(next_rows(800, &[]));
+    let mut record = Witness::at(Lsn::ZERO);
+    record.set_tables([10, 20].map(Oid::from_u32).into(), &catalog);
+    let sent = [catalog.relations[0].name.clone()];
+    assert_eq!(since(&record.clone().with_older_rows_sent(&sent, &catalog)), since(&record));
+    record.horizon = Some(Horizon { xmin: FullXid::from_u64(600), lsn: Lsn::ZERO });
+    let record = record.with_older_rows_sent(&sent, &catalog);
+    assert_eq!(since(&record), [(10, 0), (20, 800), (30, 0), (31, 800)]);
 }

@@ -1,21 +1,25 @@
 //! Publication and tables in a record. What an earlier version did not write is not known, and is
 //! not compared.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use super::text::{Unreadable, lsn};
 use crate::{
     routing::table::TableName,
     source::{
         CatalogRelation, Inserts, Oid, Partition, Partitions, Publication, PublishedTable,
         SchemaEntry, Storage, TableKind,
     },
+    witness::Detached,
 };
 
 /// How many partitions of outbox tables a record names, the newest of each table first: one for
 /// each day of a year, and some more. That is less than 20 kB, twice a second while the router
 /// follows; a topic takes 1 MiB by default (`max.message.bytes`). Changes to the other partitions
 /// while no router runs are not noticed; a running router compares all of them.
-const TABLE_PARTITIONS_MAX: usize = 500;
+pub(super) const TABLE_PARTITIONS_MAX: usize = 500;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct PublicationText {
@@ -78,6 +82,10 @@ pub(super) struct RelationText {
 /// out: there may be many partitions, and the record is written often.
 #[derive(Serialize, Deserialize)]
 struct PartitionText(u32, u32, u32);
+
+/// The OID of a partition that is gone, that of its table, and until where its rows come.
+#[derive(Serialize, Deserialize)]
+pub(super) struct DetachedText(u32, u32, Option<String>);
 
 #[derive(Serialize, Deserialize)]
 struct NameText {
@@ -247,6 +255,22 @@ impl PartitionText {
         let Self(oid, attached_by, toast) = self;
         let toast = (toast != 0).then_some(toast);
         Partition { oid: Oid::from_u32(oid), name: None, attached_by, storage: storage(toast) }
+    }
+}
+
+impl DetachedText {
+    /// The newest of them, as many as of the partitions.
+    pub(super) fn all(detached: &BTreeMap<u32, Detached>) -> Vec<Self> {
+        let text = |(oid, of): (&u32, &Detached)| {
+            Self(*oid, of.root.as_u32(), of.until.map(|until| until.to_string()))
+        };
+        detached.iter().rev().take(TABLE_PARTITIONS_MAX).map(text).collect()
+    }
+
+    pub(super) fn read(self) -> Result<(u32, Detached), Unreadable> {
+        let Self(oid, root, until) = self;
+        let until = until.as_deref().map(lsn).transpose()?;
+        Ok((oid, Detached { root: Oid::from_u32(root), until }))
     }
 }
 

@@ -1,18 +1,20 @@
 //! The record as it is stored in Kafka: JSON with a format version, so that later routers can read
 //! the records of earlier ones, and earlier routers refuse records that they do not understand.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use pgoutput::{Oid, PgTimestamp, Xid};
 use serde::{Deserialize, Serialize};
 
 use self::{
-    catalog::{PublicationText, RelationText},
+    catalog::{DetachedText, PublicationText, RelationText},
+    since::SinceText,
     text::{MarkText, VERSION, lsn},
     topics::{LostText, TopicText},
 };
 use super::{Acceptance, Former, LastTransaction, Recovered, Witness, record::PARTITIONS_MAX};
 use crate::{
+    delivered::{FullXid, Horizon},
     failure::{Case, Code, Failure, Name},
     held::{TableMark, TableVersion},
     routing::table::TableName,
@@ -20,6 +22,7 @@ use crate::{
 };
 
 mod catalog;
+mod since;
 mod text;
 mod topics;
 
@@ -39,6 +42,8 @@ struct WitnessText {
     cluster: String,
     position: String,
     last: Option<LastText>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    horizon: Option<HorizonText>,
     checked: Option<MarkText>,
     partitions: BTreeMap<String, i32>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -50,8 +55,12 @@ struct WitnessText {
     tables: Vec<u32>,
     #[serde(default)]
     added: BTreeMap<u32, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    since: Vec<SinceText>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     former: BTreeMap<u32, FormerText>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    detached: Vec<DetachedText>,
     gaps: Vec<GapText>,
     accepted: Vec<AcceptanceText>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,6 +87,12 @@ struct LastText {
     xid: u32,
     /// Microseconds since 2000-01-01, as in the replication protocol.
     committed_at: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HorizonText {
+    xmin: u64,
+    lsn: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -151,6 +166,10 @@ impl Witness {
                 xid: last.xid.as_u32(),
                 committed_at: last.committed_at.as_micros(),
             }),
+            horizon: self.horizon.map(|horizon| HorizonText {
+                xmin: horizon.xmin.as_u64(),
+                lsn: horizon.lsn.to_string(),
+            }),
             checked: self.checked.as_ref().map(MarkText::of),
             partitions: self
                 .partitions
@@ -164,7 +183,9 @@ impl Witness {
             relations: RelationText::all(&self.catalog.relations),
             tables: self.tables.iter().map(|oid| oid.as_u32()).collect(),
             added: self.added.iter().map(|(oid, since)| (*oid, since.to_string())).collect(),
+            since: SinceText::all(&self.since),
             former: self.former.iter().map(|(oid, it)| (*oid, FormerText::of(it))).collect(),
+            detached: DetachedText::all(&self.detached),
             gaps: self.gaps.iter().map(GapText::of).collect(),
             accepted: self.accepted.iter().map(AcceptanceText::of).collect(),
             held_table: HeldTableText::of(self.held_table),
@@ -196,6 +217,7 @@ impl Witness {
             cluster: text.cluster,
             position: lsn(&text.position)?,
             last: text.last.map(LastText::read).transpose()?,
+            horizon: text.horizon.map(HorizonText::read).transpose()?,
             checked: text.checked.map(MarkText::read).transpose()?,
             partitions: text.partitions,
             topics: TopicText::read_all(text.topics),
@@ -207,6 +229,7 @@ impl Witness {
             catalog: Catalog {
                 publication: text.publication.map(PublicationText::read),
                 relations: text.relations.into_iter().map(RelationText::read).collect(),
+                next: None,
             },
             tables: text.tables.into_iter().map(Oid::from_u32).collect(),
             added: text
@@ -214,11 +237,17 @@ impl Witness {
                 .into_iter()
                 .map(|(oid, since)| Ok((oid, lsn(&since)?)))
                 .collect::<Result<_, Unreadable>>()?,
+            since: Arc::new(text.since.into_iter().map(SinceText::read).collect()),
             former: text
                 .former
                 .into_iter()
                 .map(|(oid, former)| Ok((oid, former.read()?)))
                 .collect::<Result<_, Unreadable>>()?,
+            detached: text
+                .detached
+                .into_iter()
+                .map(DetachedText::read)
+                .collect::<Result<_, _>>()?,
             gaps: text.gaps.into_iter().map(GapText::read).collect::<Result<_, _>>()?,
             accepted: text
                 .accepted
@@ -234,6 +263,12 @@ impl Witness {
 impl HeldText {
     fn read(self) -> Result<ServerMoment, Unreadable> {
         Ok(ServerMoment { wal_end: lsn(&self.wal_end)?, clock_micros: self.clock_micros })
+    }
+}
+
+impl HorizonText {
+    fn read(self) -> Result<Horizon, Unreadable> {
+        Ok(Horizon { xmin: FullXid::from_u64(self.xmin), lsn: lsn(&self.lsn)? })
     }
 }
 
@@ -337,9 +372,23 @@ mod tests {
 
     use super::*;
     use crate::{
+        delivered::{EventsSince, Place},
         source::{Mark, samples},
-        witness::{KnownTopic, LostTopic, TopicUuid},
+        witness::{Detached, KnownTopic, LostTopic, TopicUuid},
     };
+
+    fn place(oid: u32, attached_by: Option<u32>) -> Place {
+        Place { oid: Oid::from_u32(oid), attached_by }
+    }
+
+    fn since(xid: u64, older: Option<i64>) -> EventsSince {
+        let older = older.map(PgTimestamp::from_micros);
+        EventsSince { xid: FullXid::from_u64(xid), older }
+    }
+
+    fn gone(oid: u32, until: Option<Lsn>) -> (u32, Detached) {
+        (oid, Detached { root: Oid::from_u32(10), until })
+    }
 
     fn full() -> Witness {
         let mark = |lsn| Mark { lsn: Lsn::from_u64(lsn), at: Some("2026-01-01T00:00:00Z".into()) };
@@ -366,6 +415,7 @@ mod tests {
                 xid: Xid::from_u32(3),
                 committed_at: PgTimestamp::from_micros(-4),
             }),
+            horizon: Some(Horizon { xmin: FullXid::from_u64(1 << 33), lsn: Lsn::from_u64(4) }),
             checked: Some(mark(5)),
             partitions: BTreeMap::from([("outbox.event.order".to_owned(), 6)]),
             topics: BTreeMap::from([
@@ -381,6 +431,12 @@ mod tests {
             catalog,
             tables: vec![Oid::from_u32(10)],
             added: BTreeMap::from([(10, Lsn::from_u64(9))]),
+            since: Arc::new(BTreeMap::from([
+                (place(10, None), EventsSince::FIRST_ROW),
+                (place(11, None), since(1 << 40, Some(-7))),
+                (place(12, Some(1)), EventsSince::FIRST_ROW),
+                (place(13, Some(2)), since(900, None)),
+            ])),
             former: BTreeMap::from([(
                 11,
                 Former {
@@ -389,6 +445,7 @@ mod tests {
                     until: Lsn::from_u64(8),
                 },
             )]),
+            detached: BTreeMap::from([gone(14, Some(Lsn::from_u64(9))), gone(15, None)]),
             gaps: vec![Gap::new(failure, interval)],
             accepted: vec![Acceptance {
                 code: "P014".into(),

@@ -24,14 +24,15 @@ pub struct PollingChecker {
     claimed: Claimed,
     /// The most rows that one interruption may repeat.
     batch: usize,
-    /// Of each row, when it was handed over last.
-    handed_to: BTreeMap<usize, Stretch>,
+    /// Of each content of a row, when it was handed over last.
+    handed_to: BTreeMap<(usize, u64), Stretch>,
     /// The rows of each stretch that were handed over again after it.
     repeated: BTreeMap<Stretch, BTreeSet<usize>>,
-    /// How often marks of a process were not written, since another one had a lease of its.
-    leases_lost: BTreeMap<u64, u64>,
-    /// Of each row that is stored, how often.
-    stored: BTreeMap<usize, u64>,
+    /// How often marks of a process were not written, since another one had a lease of its, or
+    /// since its connection was lost.
+    interruptions: BTreeMap<u64, u64>,
+    /// Of each content of a row that is stored, how often.
+    stored: BTreeMap<(usize, u64), u64>,
     violation: Option<Violation>,
     /// Records that repeat a row.
     pub duplicates: u64,
@@ -47,11 +48,11 @@ pub struct Handing {
 }
 
 /// What one interruption may repeat rows of: the time of a producer between two losses of a lease
-/// of its process, since a producer outlives them.
+/// or a connection of its process, since a producer outlives them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Stretch {
     producer: u64,
-    leases_lost: u64,
+    interruptions: u64,
 }
 
 impl PollingChecker {
@@ -63,7 +64,7 @@ impl PollingChecker {
             batch: plan.batch,
             handed_to: BTreeMap::new(),
             repeated: BTreeMap::new(),
-            leases_lost: BTreeMap::new(),
+            interruptions: BTreeMap::new(),
             stored: BTreeMap::new(),
             violation: None,
             duplicates: 0,
@@ -94,7 +95,7 @@ impl PollingChecker {
         let Some(row) = tables.rows().get(number).filter(|row| row.commit.is_some()) else {
             return self.report(Invariant::W5Duplicates, || format!("row {number} is not there"));
         };
-        if !handed.is_intact {
+        if !handed.is_intact || handed.content > row.content {
             self.report(Invariant::W5Duplicates, || {
                 format!("the record of row {number} is another")
             });
@@ -107,15 +108,16 @@ impl PollingChecker {
             });
         }
         if let Some(before) = self.predecessor_missing(number, tables, |earlier| {
-            self.handed_to.get(&earlier).is_some_and(|to| to.producer == by.producer)
+            let mut contents = self.handed_to.range((earlier, 0)..=(earlier, u64::MAX));
+            contents.any(|(_, to)| to.producer == by.producer)
         }) {
             self.report(Invariant::W3Order, || {
                 format!("row {number} is produced, and row {before} of its key was not")
             });
         }
-        let leases_lost = self.leases_lost.get(&by.process).copied().unwrap_or_default();
-        let now = Stretch { producer: by.producer, leases_lost };
-        let Some(former) = self.handed_to.insert(number, now) else { return };
+        let interruptions = self.interruptions.get(&by.process).copied().unwrap_or_default();
+        let now = Stretch { producer: by.producer, interruptions };
+        let Some(former) = self.handed_to.insert((number, handed.content), now) else { return };
         if former.producer == by.producer {
             return self.report(Invariant::W5Duplicates, || {
                 format!("row {number} is produced twice without an interruption")
@@ -149,7 +151,7 @@ impl PollingChecker {
 
     /// A record is stored.
     pub fn stored(&mut self, record: SentRecord, tables: &PolledTables) {
-        let times = self.stored.entry(record.row).or_default();
+        let times = self.stored.entry((record.row, record.content)).or_default();
         *times += 1;
         self.duplicates += u64::from(*times > 1);
         if let Some(before) = self.predecessor_missing(record.row, tables, |_| false) {
@@ -159,21 +161,23 @@ impl PollingChecker {
         }
     }
 
-    /// Rows of which another worker has a shard by now are not marked, so they come again.
+    /// Rows of which another worker has a shard by now are not marked, so they come again; and so
+    /// do those that were read on a connection that is lost.
     pub fn interrupted(&mut self, process: u64, request: &SettleRequest, written: Written) {
-        if written == Written::NotOurs {
-            *self.leases_lost.entry(process).or_default() += 1;
-            for id in &request.published {
-                self.handed_to.remove(&PolledTables::number(id));
+        if written != Written::Yes {
+            *self.interruptions.entry(process).or_default() += 1;
+            for sent in &request.published {
+                let number = PolledTables::number(&sent.row().id);
+                self.handed_to.retain(|(row, _), _| *row != number);
             }
         }
     }
 
     /// What became of rows is about to be written.
     pub fn settling(&mut self, request: &SettleRequest, tables: &PolledTables) {
-        for id in &request.published {
-            let row = PolledTables::number(id);
-            if !self.stored.contains_key(&row) {
+        for sent in &request.published {
+            let row = PolledTables::number(&sent.row().id);
+            if !self.is_stored(row) {
                 self.report(Invariant::W2MarkedEarly, || {
                     format!("row {row} is marked, and no broker has it")
                 });
@@ -190,6 +194,34 @@ impl PollingChecker {
                 });
             }
         }
+    }
+
+    /// What became of rows is written.
+    pub fn settled(&mut self, request: &SettleRequest, tables: &PolledTables) {
+        for sent in &request.published {
+            let number = PolledTables::number(&sent.row().id);
+            let row = &tables.rows()[number];
+            let is_lost = row.state == RowState::Published && row.is_visible();
+            if is_lost && !self.stored.contains_key(&(number, row.content)) {
+                self.report(Invariant::R2LastVersion, || {
+                    format!("row {number} is marked, and what was written into it last is nowhere")
+                });
+            }
+        }
+        for failed in &request.failed {
+            let number = PolledTables::number(&failed.id);
+            let row = &tables.rows()[number];
+            if row.state == RowState::Abandoned && row.poison.is_none() {
+                self.report(Invariant::W9Blame, || {
+                    format!("row {number} is abandoned, and nothing is wrong with it any more")
+                });
+            }
+        }
+    }
+
+    /// Whether a broker has the row, whatever was written into it since.
+    fn is_stored(&self, row: usize) -> bool {
+        self.stored.range((row, 0)..=(row, u64::MAX)).next().is_some()
     }
 
     /// Those of these rows whose shard belongs to a process.
@@ -232,7 +264,7 @@ impl PollingChecker {
             if !self.is_deliverable(row, tables) {
                 continue;
             }
-            let is_stored = self.stored.contains_key(&number);
+            let is_stored = self.stored.contains_key(&(number, row.content));
             if row.state != RowState::Published || !is_stored {
                 self.report(Invariant::W1Complete, || {
                     let stored = if is_stored { "stored" } else { "not stored" };
@@ -274,7 +306,10 @@ impl PollingChecker {
                 continue;
             }
             let behind = self.predecessors(*row, tables).into_iter().find(|earlier| {
-                last.get(earlier).is_some_and(|(other, at)| other == partition && at > offset)
+                // What is written into a row later comes later.
+                let is_behind =
+                    |(other, at): &(Partition, usize)| other == partition && at > offset;
+                !tables.rows()[*earlier].is_changed() && last.get(earlier).is_some_and(is_behind)
             });
             if let Some(earlier) = behind {
                 self.report(Invariant::W3Order, || {
@@ -293,9 +328,7 @@ impl PollingChecker {
     ) -> Option<usize> {
         let mut earlier = self.predecessors(row, tables).into_iter();
         earlier.find(|earlier| {
-            !tables.rows()[*earlier].is_deleted
-                && !self.stored.contains_key(earlier)
-                && !is_ahead(*earlier)
+            !tables.rows()[*earlier].is_deleted && !self.is_stored(*earlier) && !is_ahead(*earlier)
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relay::polling::{RequestNumber, ShardSet, TableIndex, WaitsKept};
+use relay::polling::{FetchRequest, PassedOver, RequestNumber, ShardSet, TableIndex, WaitsKept};
 
 use super::*;
 use crate::polling::table::Marks;
@@ -45,18 +45,26 @@ fn rows(count: usize) -> Checked {
 impl Checked {
     fn hand_over(&mut self, by: Handing, rows: std::ops::Range<usize>) {
         for row in rows {
-            let handed = HandedOver { row, is_intact: true };
+            let handed = HandedOver { row, content: 0, is_intact: true };
             self.checker.handed_over(by, &handed, &self.tables, &self.leases);
         }
     }
 
     /// Marks of these rows are not written, since another worker has had their shards.
     fn lose_lease(&mut self, rows: std::ops::Range<usize>) {
-        let published = rows.map(|row| relay::polling::RowId([row.to_string().into()].into()));
+        let request = FetchRequest {
+            table: TableIndex(0),
+            shards: ShardSet::ALL,
+            limit: usize::MAX,
+            passed_over: PassedOver::NOTHING,
+        };
+        let fetched = self.tables.fetch(&request, 1, relay::Moment::default());
+        let published = fetched.rows[rows].iter().map(relay::testing::sent);
         let request = SettleRequest {
             table: TableIndex(0),
             shards: ShardSet::ALL,
             as_of: RequestNumber::default(),
+            session: fetched.session,
             published: published.collect(),
             failed: Vec::new(),
             released: Vec::new(),

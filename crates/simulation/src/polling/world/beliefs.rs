@@ -47,6 +47,7 @@ impl PollingWorld {
         let report = process.core.report(self.at);
         self.coverage.state(report.state);
         self.coverage.claims_lost += report.claims_lost;
+        self.coverage.changed += report.tables.iter().map(|table| table.changed).sum::<u64>();
         self.coverage.abandoned += report.tables.iter().map(|table| table.abandoned).sum::<u64>();
         report.errors.iter().for_each(|(code, times)| self.coverage.code(*code, *times));
     }

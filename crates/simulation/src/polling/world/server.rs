@@ -4,16 +4,20 @@ use std::{num::NonZeroI32, time::Duration};
 
 use relay::{
     Case, Code, Failure, Moment, TopicFacts,
-    polling::{Described, LeaseRequest, Leases, PollInput, RequestNumber, SettleRequest, Written},
+    delivered::ServerSession,
+    polling::{
+        Described, Fetched, LeaseRequest, Leases, PollInput, RequestNumber, SettleRequest, Written,
+    },
 };
 
 use super::{Orphan, OrphanStatement, PollingWorld, SLOTS};
 use crate::{
     invariant::Invariant,
     polling::{
-        plan::LEASE,
+        plan::{Changes, LEASE},
         process::{Asked, Call, Mishap, Statement, StatementAnswer},
         shape::{self, PARTITIONS, Poison},
+        table::RowState,
     },
 };
 
@@ -29,6 +33,9 @@ impl PollingWorld {
     pub(super) fn write(&mut self) {
         if self.database_down_until.is_some() {
             return;
+        }
+        if self.plan.changes == Changes::Some && self.random.one_in(3) {
+            return self.change();
         }
         let open = self.tables.open();
         if open == 0 || (open < OPEN_MAX && self.random.one_in(4)) {
@@ -52,6 +59,28 @@ impl PollingWorld {
                 }
             }
         }
+    }
+
+    /// An application writes into a row that is there, as one does that keeps a row for each of its
+    /// aggregates. What it writes into a row that is delivered is to be delivered, too.
+    fn change(&mut self) {
+        let rows = self.tables.rows().iter().enumerate();
+        let visible = rows.filter(|(_, row)| row.is_visible());
+        let (done, open): (Vec<_>, Vec<_>) =
+            visible.partition(|(_, row)| row.state == RowState::Published);
+        let of = if open.is_empty() || self.random.one_in(4) { done } else { open };
+        let numbers: Vec<usize> = of.into_iter().map(|(number, _)| number).collect();
+        if numbers.is_empty() {
+            return;
+        }
+        let row = numbers[self.random.index(numbers.len())];
+        let is_published = self.tables.rows()[row].state == RowState::Published;
+        if is_published || self.random.one_in(2) {
+            self.tables.upsert(row);
+        } else {
+            self.tables.update(row);
+        }
+        self.trace(|| format!("somebody changes row {row}"));
     }
 
     /// A NOTIFY reaches some of the workers, or none.
@@ -120,7 +149,7 @@ impl PollingWorld {
         let Some(process) = &mut self.slots[slot].process else { return };
         let Some(Asked { call: Call::Asked(statement), .. }) = &process.statement else { return };
         let (statement, number) = (statement.clone(), process.number);
-        let mishap = process.statement_mishap.take();
+        let (mishap, by) = (process.statement_mishap.take(), (number, process.session));
         let lost = StatementAnswer::lost(&statement, Self::unreachable_server());
         let is_cut_off = process.statements_cut_until > at;
         let answer = if is_down || is_cut_off || mishap == Some(Mishap::Refused) {
@@ -129,7 +158,7 @@ impl PollingWorld {
             let failure = Failure::of(Case::PermissionDenied, "permission denied for the table");
             StatementAnswer::lost(&statement, failure)
         } else {
-            let (answer, has_rows) = self.statement(number, &statement);
+            let (answer, has_rows) = self.statement(by, &statement);
             match statement {
                 Statement::Fetch(_) if !has_rows => self.nothing_was_read(slot),
                 Statement::Describe(_) | Statement::Fetch(_) | Statement::Settle(_) => {
@@ -141,9 +170,11 @@ impl PollingWorld {
             }
             if mishap.is_some() { lost } else { answer }
         };
-        if let Some(asked) =
-            self.slots[slot].process.as_mut().and_then(|one| one.statement.as_mut())
-        {
+        let Some(process) = &mut self.slots[slot].process else { return };
+        if is_down || is_cut_off || mishap == Some(Mishap::AnswerLost) {
+            process.session = process.session.next();
+        }
+        if let Some(asked) = process.statement.as_mut() {
             asked.call = Call::Answered(answer);
         }
     }
@@ -187,7 +218,11 @@ impl PollingWorld {
     }
 
     /// The answer, and whether any row was read or written.
-    fn statement(&mut self, process: u64, statement: &Statement) -> (StatementAnswer, bool) {
+    fn statement(
+        &mut self,
+        (process, session): (u64, ServerSession),
+        statement: &Statement,
+    ) -> (StatementAnswer, bool) {
         match statement {
             Statement::Describe(table) => {
                 let described =
@@ -196,6 +231,7 @@ impl PollingWorld {
             }
             Statement::Fetch(request) => {
                 let fetched = self.tables.fetch(request, process, self.clock.at(self.at));
+                let fetched = Fetched { session, ..fetched };
                 let has_rows = !fetched.rows.is_empty();
                 self.trace(|| {
                     let ids = fetched.rows.iter().map(|row| row.id.0[0].to_string());
@@ -211,9 +247,16 @@ impl PollingWorld {
                 let has_had =
                     |shard| leases.has_had(process, request.table.0, shard, request.as_of);
                 let has_all = request.shards.iter().all(has_had);
-                let written = if has_all { Written::Yes } else { Written::NotOurs };
+                let written = if request.session != session {
+                    Written::SessionLost
+                } else if has_all {
+                    Written::Yes
+                } else {
+                    Written::NotOurs
+                };
                 self.checker.interrupted(process, request, written);
                 let settled = self.tables.settle(request, process, written, self.clock.at(self.at));
+                self.checker.settled(request, &self.tables);
                 self.trace(|| format!("{process} marks {request:?}"));
                 (StatementAnswer::Settled(Ok(settled)), has_rows)
             }
@@ -267,7 +310,12 @@ impl PollingWorld {
                     }
                 }
                 OrphanStatement::Rows(statement) => {
-                    self.statement(process, &statement);
+                    // Its connection was not lost for the server.
+                    let session = match &statement {
+                        Statement::Settle(request) => request.session,
+                        Statement::Describe(_) | Statement::Fetch(_) => ServerSession::default(),
+                    };
+                    self.statement((process, session), &statement);
                 }
             }
         }
@@ -308,6 +356,27 @@ impl PollingWorld {
                         StatementAnswer::Settled(Err(Self::unreachable_server()))
                     }
                 };
+            }
+        }
+        self.lose_commits();
+    }
+
+    /// Every connection is lost, and so are the last commits, which did not wait for the disk: the
+    /// next transactions have their numbers.
+    fn lose_commits(&mut self) {
+        for process in self.slots.iter_mut().filter_map(|slot| slot.process.as_mut()) {
+            process.session = process.session.next();
+        }
+        let rows = self.tables.rows().iter().enumerate();
+        let pending = rows.filter(|(_, row)| row.is_visible() && row.state == RowState::Pending);
+        let pending: Vec<usize> = pending.map(|(number, _)| number).collect();
+        if self.plan.changes == Changes::None {
+            return;
+        }
+        for row in pending {
+            if self.random.one_in(2) {
+                self.tables.write_under_lost_number(row);
+                self.trace(|| format!("the commit that wrote row {row} is lost"));
             }
         }
     }

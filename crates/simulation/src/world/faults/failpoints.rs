@@ -39,6 +39,7 @@ impl World {
                 let notice = ServerNotice {
                     code: "01000".to_owned(),
                     message: "a warning without consequences".to_owned(),
+                    routine: None,
                 };
                 self.input(router, Input::Notice(&notice));
             }

@@ -12,6 +12,9 @@ use crate::{
     world::{World, injection::Injection, repair::Repair},
 };
 
+/// For how long a named standby is away at least: routers connect meanwhile.
+const STANDBY_AWAY_MIN: Duration = Duration::from_secs(8);
+
 impl World {
     /// A standby that has everything is promoted. Its copy of the slot may be somewhat behind.
     pub(super) fn promote_a_standby(&mut self) -> Injection {
@@ -21,6 +24,37 @@ impl World {
         self.checker.note_interruption();
         let (end, until) = (self.server.history.end_of_wal, self.some_time_soon());
         self.server.restore(end, RestoredSlot::Kept, RestoredTimeline::Next, until);
+        Injection::Done
+    }
+
+    /// The standby for which the walsender waits is away.
+    pub(super) fn take_the_standby_away(&mut self) -> Injection {
+        let Some(standby) = &mut self.server.history.standby else {
+            return Injection::NotApplicable;
+        };
+        standby.is_away = true;
+        self.schedule_repair(STANDBY_AWAY_MIN, Repair::Standby);
+        Injection::Done
+    }
+
+    /// The standby for which the walsender waits is promoted. Nothing is asked of a person: what it
+    /// lacks was sent to no router. (The table of held events is written without waiting for it.)
+    pub(super) fn promote_the_named_standby(&mut self) -> Injection {
+        let is_up = self.server.phase == ServerPhase::Up && !self.has_dead_letters();
+        // Its copy of the slot is not where somebody has put the slot of the former primary.
+        let is_untouched = self.expected_failure.allows_nothing();
+        let standby = self.server.history.standby.filter(|_| is_up && is_untouched);
+        let Some(standby) = standby else {
+            return Injection::NotApplicable;
+        };
+        // It was away when another was promoted, and is no heir of that one: a person decides.
+        if standby.received < self.server.forked_at() {
+            return Injection::NotApplicable;
+        }
+        self.checker.note_interruption();
+        self.discarded_wal_end = self.discarded_wal_end.max(self.server.history.end_of_wal);
+        let until = self.some_time_soon();
+        self.restore(standby.received, RestoredSlot::Kept, RestoredTimeline::Next, until);
         Injection::Done
     }
 

@@ -43,6 +43,8 @@ impl World {
             Fault::FastStop => self.stop_the_server(),
             Fault::ServerError => self.write_undecodable_transaction(),
             Fault::PromoteStandby => self.promote_a_standby(),
+            Fault::StandbyAway => self.take_the_standby_away(),
+            Fault::PromoteNamed => self.promote_the_named_standby(),
             Fault::LongTransaction => self.write_transaction(LONG, RowKind::Valid),
             Fault::AlterTable => self.alter_the_table(1),
             Fault::RenameTable => self.rename_the_table(),

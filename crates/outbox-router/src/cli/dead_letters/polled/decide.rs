@@ -1,11 +1,16 @@
 //! `dead-letters requeue` and `dead-letters drop`: show the rows, ask, and change them.
 //!
 //! What is shown is what is decided about: a row that is abandoned while a person answers stays as
-//! it is, and so does one about which somebody else has decided meanwhile.
+//! it is, and so does one about which somebody else has decided meanwhile. The connection is the
+//! same before and after the answer: if the server has crashed meanwhile, the version of a row may
+//! be that of another content.
 
 use std::io;
 
-use relay::{TableName, polling::RowId};
+use relay::{
+    TableName,
+    delivered::{GivenUp, RowAt},
+};
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 
@@ -19,7 +24,7 @@ use super::{
     row::{Found, typed},
     selection::{Rows, read, select},
     streamed::refuse_streamed,
-    tables::with_tables,
+    tables::{tables, with_tables},
 };
 use crate::{
     cli::{
@@ -53,8 +58,8 @@ struct Plan {
 enum Refused {
     /// What is wrong with the flags.
     Flags(String),
-    /// Some cannot be read.
-    Tables(Tables),
+    /// Some tables cannot be read.
+    Tables,
 }
 
 /// Shows, asks, changes, and reports.
@@ -66,46 +71,52 @@ pub(super) async fn decide(
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
     let table = args.select.named.table.as_ref();
-    let found = with_tables(table, config, access, async |client, tables| {
-        if let Decision::Requeue = decision {
-            refuse_streamed(client, &tables.readable, config.dead_letters.hold_key).await?;
+    let decided = with_tables(table, config, access, async |client, mut found| {
+        refuse(decision, client, &found.readable, config).await?;
+        let plan = match Plan::read(decision, &args.select, client, &mut found).await? {
+            Ok(plan) => plan,
+            Err(Refused::Flags(message)) => {
+                writeln!(terminal.err, "error: {message}")?;
+                return Ok(Exit::Usage);
+            }
+            Err(Refused::Tables) => {
+                unreadable(decision, &found, terminal.err)?;
+                return Ok(Exit::Failure);
+            }
+        };
+        if args.decision.form == Form::Text {
+            plan.text(terminal)?;
         }
-        Plan::read(decision, &args.select, client, tables).await
-    })
-    .await?;
-    let plan = match found {
-        Ok(plan) => plan,
-        Err(Refused::Flags(message)) => {
-            writeln!(terminal.err, "error: {message}")?;
-            return Ok(Exit::Usage);
+        let decider = args.decision.decider(access.environment);
+        if plan.rows.found.is_empty() || args.decision.how.effect == Effect::Dry {
+            return plan.report(None, args, &decider, terminal);
         }
-        Err(Refused::Tables(tables)) => {
-            unreadable(decision, &tables, terminal.err)?;
-            return Ok(Exit::Failure);
+        let to = format!("{} them", decision.verb());
+        if let Some(refused) =
+            args.decision.confirm(config, (to.as_str(), decision.done()), terminal)?
+        {
+            return Ok(refused);
         }
-    };
-    if args.decision.form == Form::Text {
-        plan.text(terminal)?;
+        let tables = tables(client, table, config).await?.all()?;
+        refuse(decision, client, &tables, config).await?;
+        let changed = plan.change(client, &tables, &decider).await?;
+        plan.report(Some(changed), args, &decider, terminal)
+    });
+    Box::pin(decided).await
+}
+
+/// # Errors
+/// Rows are to be requeued that a stream would not send.
+async fn refuse(
+    decision: Decision,
+    client: &Client,
+    tables: &[PolledTable],
+    config: &Config,
+) -> Result<(), TaskError> {
+    match decision {
+        Decision::Requeue => refuse_streamed(client, tables, config.dead_letters.hold_key).await,
+        Decision::Drop(_) => Ok(()),
     }
-    let decider = args.decision.decider(access.environment);
-    if plan.rows.found.is_empty() || args.decision.how.effect == Effect::Dry {
-        return plan.report(None, args, &decider, terminal);
-    }
-    let to = format!("{} them", decision.verb());
-    if let Some(refused) =
-        args.decision.confirm(config, (to.as_str(), decision.done()), terminal)?
-    {
-        return Ok(refused);
-    }
-    let changed = with_tables(table, config, access, async |client, tables| {
-        let tables = tables.all()?;
-        if let Decision::Requeue = decision {
-            refuse_streamed(client, &tables, config.dead_letters.hold_key).await?;
-        }
-        plan.change(client, &tables, &decider).await
-    })
-    .await?;
-    plan.report(Some(changed), args, &decider, terminal)
 }
 
 /// Nothing is decided about rows of some tables only, unless a person says so.
@@ -179,16 +190,16 @@ impl Plan {
         decision: Decision,
         args: &SelectArgs,
         client: &Client,
-        mut tables: Tables,
+        tables: &mut Tables,
     ) -> Result<Result<Self, Refused>, TaskError> {
         let filter = match select(args, client).await? {
             Ok(filter) => filter,
             Err(message) => return Ok(Err(Refused::Flags(message))),
         };
-        let rows = read(client, &mut tables, Stuck::Abandoned, &filter).await?;
-        let left_out = left_out(client, &mut tables, &args.named, &rows).await?;
+        let rows = read(client, tables, Stuck::Abandoned, &filter).await?;
+        let left_out = left_out(client, tables, &args.named, &rows).await?;
         if !tables.failed.is_empty() {
-            return Ok(Err(Refused::Tables(tables)));
+            return Ok(Err(Refused::Tables));
         }
         if let Some(message) = ambiguous(&args.named.ids, |id| rows.tables_of(id)) {
             return Ok(Err(Refused::Flags(message)));
@@ -210,11 +221,15 @@ impl Plan {
         let mut changed = 0;
         for table in tables {
             let of_table = self.rows.found.iter().filter(|found| found.table == *table.name());
-            let rows: Vec<RowId> = of_table.map(|found| found.row.identity.clone()).collect();
+            let rows: Vec<RowAt> = of_table.map(|found| found.row.row.clone()).collect();
             for rows in rows.chunks(CHANGED_MAX) {
                 let done = match self.decision {
                     Decision::Requeue => requeue(client, table, rows).await,
-                    Decision::Drop(_) => drop_rows(client, table, rows, &note(decider)).await,
+                    Decision::Drop(_) => {
+                        let given_up = |row: &RowAt| GivenUp::by(&decider.by, row.clone());
+                        let rows: Vec<GivenUp> = rows.iter().filter_map(given_up).collect();
+                        drop_rows(client, table, &rows, &note(decider)).await
+                    }
                 };
                 changed += done.map_err(connect::denied)?;
             }

@@ -52,7 +52,7 @@ impl Found {
     }
 
     fn primary_key(&self) -> Vec<&str> {
-        self.row.identity.0.iter().map(|text| &**text).collect()
+        self.row.row.id.0.iter().map(|text| &**text).collect()
     }
 
     pub(super) fn id(&self) -> String {

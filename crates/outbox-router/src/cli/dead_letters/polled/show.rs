@@ -87,7 +87,7 @@ async fn wholes(
             let table = tables.readable.iter().find(|table| *table.name() == found.table);
             let Some(table) = table else { continue };
             // A row that has left meanwhile is none to show.
-            if let Some(columns) = columns_of(client, table, &found.row.identity).await? {
+            if let Some(columns) = columns_of(client, table, &found.row.row.id).await? {
                 let named = found.named(naming);
                 all.push(Whole { found, named, which, columns });
             }

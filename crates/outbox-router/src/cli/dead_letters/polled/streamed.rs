@@ -1,16 +1,13 @@
 //! Rows of tables that were handed to the stream: one that is pending again is an UPDATE, which the
 //! stream does not send, and after the way back it would count as delivered.
 
-use relay::{Code, Failure, HoldKeys, Name};
+use relay::{Code, Failure, HoldKeys, Name, handover::switch::SwitchState};
 use tokio_postgres::Client;
 
 use crate::{
     cli::TaskError,
     held,
-    polling::sql::{
-        PolledTable,
-        switch::{SwitchState, switching},
-    },
+    polling::sql::{PolledTable, switch::switching},
 };
 
 /// # Errors

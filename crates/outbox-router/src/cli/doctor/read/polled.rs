@@ -1,7 +1,7 @@
 //! What is read of polled tables, in an SQL session that may not write. One table that cannot be
 //! polled does not hide another.
 
-use relay::Failure;
+use relay::{Code, Failure, TableName};
 use tokio_postgres::Client;
 
 use super::{postgres::ids_of_sql, zones};
@@ -17,7 +17,7 @@ use crate::{
         retention::Sweeper,
         sql::{LeaseTables, PolledTable, Scan, TableConfig, columns, leases, survey, upkeep},
     },
-    postgres::quote_table,
+    postgres::{Runs, Touched, quote_table, refuse_foreign_code},
     prepare,
 };
 
@@ -67,7 +67,14 @@ async fn table_facts(
     let name = &table.outbox.name;
     let settings = polled_tables::settings(config);
     let (name, quoted) = (name.to_string(), quote_table(name));
-    match PolledTable::read(client, table, &settings).await {
+    let names: Vec<TableName> =
+        config.polled_tables().into_iter().map(|table| table.outbox.name).collect();
+    let looked_at = refuse_foreign_code(client, Touched::Tables(&names), Runs::Changes).await;
+    let read = match looked_at {
+        Ok(()) => PolledTable::read(client, table, &settings).await,
+        Err(failure) => Err(failure),
+    };
+    match read {
         Ok(known) => PolledTableFacts {
             name,
             quoted,
@@ -102,6 +109,7 @@ async fn retention(config: &Config, access: Access<'_>, environment: &Environmen
     for (table, _) in sweeper.tables() {
         failures.extend(sweeper.check(table).await.err());
     }
-    failures.retain(|failure| failure.code == relay::Code::Retention);
+    let own = [Code::Retention, Code::ForeignCode];
+    failures.retain(|failure| own.contains(&failure.code));
     failures
 }

@@ -1,16 +1,17 @@
 //! What the catalog and the statistics say of one outbox table.
 
 use relay::{
-    Failure, OutboxTable, Role, TableName, is_role_required, retention::row_columns, source::Oid,
+    Failure, OutboxTable, Outboxes, Role, TableName, is_role_required, row_columns, source::Oid,
 };
 use tokio_postgres::Client;
 
 use crate::{
     cli::{
-        doctor::facts::{ColumnIndex, Layout, Owner, Removal, TableFacts},
+        doctor::facts::{ColumnIndex, Ids, Layout, Owner, Removal, TableFacts},
         explain_row::{dry_run_of, why_none_fits},
     },
     config::{Config, RetentionMode},
+    filter_labels::check_filters,
     postgres::{one_row, quote_identifier, quote_table},
     prepare,
     republish::table_row::TableRow,
@@ -18,6 +19,16 @@ use crate::{
 
 /// A NULL in the column of one of these stops the router.
 const NOT_NULL: [Role; 3] = [Role::Id, Role::AggregateType, Role::AggregateId];
+
+/// Columns that are unique by an index: alone, or beside the key of the partitions.
+const UNIQUE: &str = "\
+    select a.attname::text from pg_index i \
+    cross join lateral unnest(i.indkey[0:i.indnkeyatts - 1]) k (num) \
+    join pg_attribute a on a.attrelid = c.oid and a.attnum = k.num \
+    where i.indrelid = c.oid and i.indisvalid and i.indisunique and i.indpred is null \
+      and not exists (select from unnest(i.indkey[0:i.indnkeyatts - 1]) o (num) \
+        where o.num <> k.num and o.num <> all (coalesce((select p.partattrs::int2[] \
+          from pg_partitioned_table p where p.partrelid = c.oid), '{}')))";
 
 /// Reads them.
 ///
@@ -30,7 +41,61 @@ pub(super) async fn facts(
 ) -> Result<TableFacts, Failure> {
     let row = TableRow::describe(client, name).await?;
     let mapped = Mapped::of(&row, config)?;
-    let statement = format!(
+    let unsuitable = match mapped.unsuitable {
+        Some(failure) => Some(failure),
+        None => check_filters(&mut client, &of_table(config, name)).await.err(),
+    };
+    let mut answer = one_row(&mut client, "the table", &statement(row.oid)).await?;
+    let owner = if answer.boolean()? { Owner::Router } else { Owner::Other };
+    let layout = match (answer.boolean()?, answer.parsed()?) {
+        (true, leaves) => Layout::Partitioned(leaves),
+        (false, _) => Layout::Plain,
+    };
+    let bytes = answer.parsed()?;
+    let (updated, deleted) = (answer.parsed()?, answer.parsed()?);
+    let rules: Vec<String> = answer.json()?;
+    let nullable: Vec<String> = answer.json()?;
+    let indexed: Vec<String> = answer.json()?;
+    let unique: Vec<String> = answer.json()?;
+    let subscriptions = answer.json()?;
+    let is_unique = mapped.id.as_ref().is_none_or(|id| unique.contains(id));
+    let index_of = |column: String| ColumnIndex {
+        is_indexed: indexed.contains(&column),
+        column: quote_identifier(&column),
+    };
+    let updated = match marked_by_worker(client, row.oid).await? {
+        Marked::Never => updated,
+        Marked::ByWorkers => 0,
+    };
+    let needed = mapped.not_null.iter().filter(|column| nullable.contains(column));
+    Ok(TableFacts {
+        name: name.to_string(),
+        quoted: quote_table(name),
+        unsuitable,
+        owner,
+        layout,
+        bytes,
+        updated,
+        deleted,
+        rules,
+        nullable: needed.map(|column| quote_identifier(column)).collect(),
+        ids: if is_unique { Ids::Unique } else { Ids::MayRepeat },
+        subscriptions,
+        id: mapped.id.map(index_of),
+        time: mapped.time.map(index_of),
+        removal: match config.retention.mode {
+            RetentionMode::Off => Removal::Elsewhere,
+            RetentionMode::Delete | RetentionMode::Archive | RetentionMode::DropPartitions => {
+                Removal::ByRouter
+            }
+        },
+        template: mapped.template,
+    })
+}
+
+/// What the catalog and the statistics say of a table.
+fn statement(oid: u32) -> String {
+    format!(
         "with tree as (select {oid}::oid as oid \
              union select relid from pg_partition_tree({oid}::oid::regclass)) \
          select pg_has_role(c.relowner, 'usage'), c.relkind = 'p', \
@@ -45,51 +110,20 @@ pub(super) async fn facts(
                and not a.attnotnull order by a.attnum))), \
            (select array_to_json(array(select a.attname::text from pg_index i \
              join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0] \
-             where i.indrelid = c.oid and i.indisvalid and i.indpred is null))) \
-         from pg_class c where c.oid = {oid}",
-        oid = row.oid
-    );
-    let mut answer = one_row(&mut client, "the table", &statement).await?;
-    let owner = if answer.boolean()? { Owner::Router } else { Owner::Other };
-    let layout = match (answer.boolean()?, answer.parsed()?) {
-        (true, leaves) => Layout::Partitioned(leaves),
-        (false, _) => Layout::Plain,
-    };
-    let bytes = answer.parsed()?;
-    let (updated, deleted) = (answer.parsed()?, answer.parsed()?);
-    let rules: Vec<String> = answer.json()?;
-    let nullable: Vec<String> = answer.json()?;
-    let indexed: Vec<String> = answer.json()?;
-    let index_of = |column: String| ColumnIndex {
-        is_indexed: indexed.contains(&column),
-        column: quote_identifier(&column),
-    };
-    let updated = match marked_by_worker(client, row.oid).await? {
-        Marked::Never => updated,
-        Marked::ByWorkers => 0,
-    };
-    let needed = mapped.not_null.iter().filter(|column| nullable.contains(column));
-    Ok(TableFacts {
-        name: name.to_string(),
-        quoted: quote_table(name),
-        unsuitable: mapped.unsuitable,
-        owner,
-        layout,
-        bytes,
-        updated,
-        deleted,
-        rules,
-        nullable: needed.map(|column| quote_identifier(column)).collect(),
-        id: mapped.id.map(index_of),
-        time: mapped.time.map(index_of),
-        removal: match config.retention.mode {
-            RetentionMode::Off => Removal::Elsewhere,
-            RetentionMode::Delete | RetentionMode::Archive | RetentionMode::DropPartitions => {
-                Removal::ByRouter
-            }
-        },
-        template: mapped.template,
-    })
+             where i.indrelid = c.oid and i.indisvalid and i.indpred is null))), \
+           (select array_to_json(array({UNIQUE}))), \
+           (select array_to_json(array(select distinct quote_ident(s.subname) \
+             from pg_subscription_rel r join pg_subscription s on s.oid = r.srsubid \
+             where r.srrelid in (select oid from tree)))) \
+         from pg_class c where c.oid = {oid}"
+    )
+}
+
+/// The configuration of one table.
+fn of_table(config: &Config, name: &TableName) -> Outboxes {
+    let mut outboxes = config.outboxes();
+    outboxes.tables.retain(|outbox| outbox.name == *name);
+    outboxes
 }
 
 /// Whether workers have marked rows of the table.

@@ -7,22 +7,27 @@
 //!
 //! A run that is interrupted goes on with another slot and another snapshot, as long as nobody has
 //! moved the slot: nothing of its stream was sent, so it can be made again. Beside the rows that
-//! were not sent, those are sent that were written since the first snapshot was taken.
+//! were not sent, those are sent that were written since the first snapshot was taken. So it does
+//! where publication, tables or partitions were altered meanwhile, since rows may then be in
+//! neither snapshot nor stream.
 
 mod rows;
-mod state;
 mod work;
 
 use std::io;
 
-use relay::{Failure, Lsn};
+use relay::{
+    Case, Failure, Lsn,
+    handover::backfill::{Before, Beginning, Reached, Todo, unfinished},
+    source::Catalog,
+};
 use serde_json::json;
 use tokio_postgres::Client;
 
-use super::{TaskError, Terminal, slot::ExistingSlot};
+use super::{TaskError, Terminal, first::Divided, slot::ExistingSlot};
 use crate::{
     cli::{
-        connect::with_connection, new_slot, person, print_failure::print_failure,
+        BadRow, connect::with_connection, new_slot, person, print_failure::print_failure,
         republication::SESSION, witness::Records,
     },
     config::Config,
@@ -30,12 +35,12 @@ use crate::{
     prepare,
     republish::{
         journal::{self, Completeness, PastRun, Run, Subject},
+        left_out,
         sender::Ended,
     },
-    shell::{SlotCreator, SlotHolder},
+    shell::{SlotCreator, SlotHolder, Source},
     wording,
 };
-use state::{Before, Beginning, Reached, Todo};
 pub(super) use work::Backfill;
 
 /// The name of the command in the audit.
@@ -43,10 +48,23 @@ const COMMAND: &str = "backfill";
 
 /// What became of it.
 pub(super) enum Backfilled {
-    /// All rows were sent. The slot stays held until this is dropped.
-    Complete(Option<Box<SlotHolder>>),
+    /// All rows were sent, by this process or an earlier one.
+    Complete(Option<Box<DividedSlot>>),
     /// It has to be gone on with.
     Stopped,
+}
+
+/// The slot that a process has made, which stays held until this is dropped.
+pub(super) struct DividedSlot {
+    pub(super) holder: SlotHolder,
+    before: Catalog,
+}
+
+impl DividedSlot {
+    /// The reading that its witness is compared with.
+    pub(super) const fn divided(&self) -> Divided<'_> {
+        Divided { before: &self.before, altered: Case::BackfillAltered }
+    }
 }
 
 /// Refuses to leave rows of an interrupted back-fill behind.
@@ -57,17 +75,17 @@ pub(super) async fn refuse_unfinished(client: &Client, config: &Config) -> Resul
     if !journal::exists(client).await? {
         return Ok(());
     }
-    let unfinished = match journal::unfinished(client, subject(config, "")).await {
-        Ok(unfinished) => unfinished,
+    let runs = match journal::unfinished(client, subject(config, "")).await {
+        Ok(runs) => runs,
         // A role that may not read the runs has made none.
         Err(failure) => {
             tracing::debug!(code = %failure.code, "runs cannot be read: {failure:#}");
             return Ok(());
         }
     };
-    match unfinished.first() {
+    match runs.first() {
         None => Ok(()),
-        Some(run) => Err(state::unfinished(run).into()),
+        Some(run) => Err(unfinished(run).into()),
     }
 }
 
@@ -94,6 +112,9 @@ impl Backfill<'_> {
                 return Ok(Backfilled::Stopped);
             }
             journal::make(books).await?;
+            if self.args.backfill.bad == BadRow::Skip {
+                left_out::make(books, self.access.role_of_router().as_deref()).await?;
+            }
             // What is refused is refused before anything is made.
             self.describe(books).await?;
             self.check_condition(books).await?;
@@ -126,7 +147,7 @@ impl Backfill<'_> {
                         && past.completeness == Completeness::Partial
                     {
                         let given_up = "given up: nothing was sent";
-                        Run::resume(books, past).end(given_up, Completeness::Complete).await?;
+                        Run::resume(books, past).end(given_up, Completeness::GivenUp).await?;
                     }
                     let by = person::current(self.access.environment);
                     (Run::begin(books, subject, &by, None).await?, None)
@@ -134,11 +155,13 @@ impl Backfill<'_> {
             };
             let source = prepare::source(self.config, self.access.endpoint(COMMAND)?);
             let creator = new_slot::connect(&source).await?;
+            let before = source.catalog(None).await?;
             if slot.is_some() {
                 new_slot::drop_former(books, &source).await?;
             }
             let settled = last.filter(|last| last.id == run.id()).map_or(0, |last| last.settled);
-            Box::pin(self.with_new_slot(creator, run, (settled, reached), terminal)).await
+            let new = (&source, creator, before);
+            Box::pin(self.with_new_slot(new, run, (settled, reached), terminal)).await
         });
         Box::pin(done).await
     }
@@ -172,7 +195,7 @@ impl Backfill<'_> {
 
     async fn with_new_slot(
         &self,
-        creator: SlotCreator,
+        (source, creator, before): (&Source, SlotCreator, Catalog),
         run: Run<'_>,
         (settled, reached): (i64, Option<Reached>),
         terminal: &mut Terminal<'_>,
@@ -187,7 +210,7 @@ impl Backfill<'_> {
             let made = new_slot::create(command, creator, version, args.wait, terminal.out);
             let made = Box::pin(made).await?;
             let begins_at = made.begins_at().unwrap_or(Lsn::ZERO);
-            let mut holder = new_slot::import(reader, made).await?;
+            let mut holder = new_slot::import(reader, made, Case::BackfillTooLate).await?;
             writeln!(terminal.out, "slot {slot}: created at {begins_at}")?;
             let first_xmin = match &reached {
                 Some(reached) => reached.first_xmin,
@@ -199,7 +222,7 @@ impl Backfill<'_> {
                 table: reached.as_ref().and_then(|reached| reached.table.clone()),
                 order: reached.and_then(|reached| reached.order),
             };
-            run.note(&json!(reached)).await?;
+            run.note(&reached.place()).await?;
             let work = rows::Sending { backfill: self, reader, run: &run, reached: &reached };
             let ended = {
                 let sending = Box::pin(work.send(&rows, settled, terminal));
@@ -208,27 +231,62 @@ impl Backfill<'_> {
                     failure = holder.lost() => Ended::Failed(Box::new(failure)),
                 }
             };
-            match ended {
+            let slot = DividedSlot { holder, before };
+            let ended = match ended {
                 Ended::Complete => {
-                    run.end("complete", Completeness::Complete).await?;
-                    Ok(Backfilled::Complete(Some(Box::new(holder))))
+                    let now = source.catalog(Some(&slot.before)).await?;
+                    let altered = slot.divided().check(&now).err();
+                    altered.map_or(Ended::Complete, |failure| Ended::Failed(Box::new(failure)))
                 }
-                Ended::Interrupted => {
-                    run.end("interrupted", Completeness::Partial).await?;
-                    report_stop("stopped by Ctrl-C", None, terminal.err)?;
-                    Ok(Backfilled::Stopped)
-                }
-                Ended::AtRow(failure) | Ended::Failed(failure) => {
-                    let outcome = format!("failed: {failure:#}");
-                    // What has stopped it may be that PostgreSQL does not answer.
-                    drop(run.end(&outcome, Completeness::Partial).await);
-                    report_stop("stopped", Some(&failure), terminal.err)?;
-                    Ok(Backfilled::Stopped)
-                }
+                ended @ (Ended::Interrupted | Ended::AtRow(_) | Ended::Failed(_)) => ended,
+            };
+            if note_end(&run, &ended, terminal.err).await? == Completeness::Complete {
+                return Ok(Backfilled::Complete(Some(Box::new(slot))));
             }
+            Ok(Backfilled::Stopped)
         })
         .await
     }
+
+    /// The last run goes on after all: what it has divided was altered before there was a witness.
+    ///
+    /// # Errors
+    /// It cannot be noted.
+    pub(super) async fn reopen(&self) -> Result<(), TaskError> {
+        let selection = self.selection();
+        with_connection(self.access, COMMAND, async |books| {
+            if let Some(run) = journal::last(books, subject(self.config, &selection)).await? {
+                Run::resume(books, &run).end("altered meanwhile", Completeness::Partial).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Notes how a run has ended, and says it.
+async fn note_end(
+    run: &Run<'_>,
+    ended: &Ended,
+    err: &mut (dyn io::Write + Send),
+) -> Result<Completeness, TaskError> {
+    let end = match ended {
+        Ended::Complete => Completeness::Complete,
+        Ended::Interrupted | Ended::AtRow(_) | Ended::Failed(_) => Completeness::Partial,
+    };
+    match ended {
+        Ended::Complete => run.end("complete", end).await?,
+        Ended::Interrupted => {
+            run.end("interrupted", end).await?;
+            report_stop("stopped by Ctrl-C", None, err)?;
+        }
+        Ended::AtRow(failure) | Ended::Failed(failure) => {
+            // What has stopped it may be that PostgreSQL does not answer.
+            drop(run.end(&format!("failed: {failure:#}"), end).await);
+            report_stop("stopped", Some(failure), err)?;
+        }
+    }
+    Ok(end)
 }
 
 fn report_stop(

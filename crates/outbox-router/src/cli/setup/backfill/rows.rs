@@ -1,10 +1,10 @@
 //! The rows of each table, and how they are sent.
 
-use relay::RepublishSettings;
+use relay::{RepublishSettings, handover::backfill::Reached};
 use serde_json::Value;
 use tokio_postgres::Client;
 
-use super::{state::Reached, work::Backfill};
+use super::work::Backfill;
 use crate::{
     cli::{
         Form, TaskError, Terminal,
@@ -78,7 +78,7 @@ impl Sending<'_> {
         if let Some(condition) = &self.backfill.args.backfill.condition {
             all.and(condition.clone());
         }
-        let since = self.written_since();
+        let since = come_since(rows.row.oid, self.reached.first_xmin);
         let behind = match progress {
             Progress::Complete => {
                 all.and(since);
@@ -93,13 +93,6 @@ impl Sending<'_> {
         late.and(since);
         all.and(behind);
         vec![Part { query: late, is_noted: false }, Part { query: all, is_noted: true }]
-    }
-
-    /// Rows that may have been written since the first snapshot. Transaction ids of rows have 32
-    /// bits, so their age is compared; a row so old that its id was used again is older.
-    fn written_since(&self) -> String {
-        let first = self.reached.first_xmin & u64::from(u32::MAX);
-        format!("age(xmin) between 0 and age('{first}'::xid)")
     }
 
     async fn part(
@@ -129,7 +122,7 @@ impl Sending<'_> {
             rows,
             query: &part.query,
             total,
-            bad_rows: args.backfill.bad.into(),
+            bad_rows: args.backfill.bad.keeping(rows.columns.id.as_ref()),
             rate: args.backfill.rate,
             different: RepublishSettings { to_topic: None, marker: None },
         };
@@ -141,6 +134,7 @@ impl Sending<'_> {
         let cluster = Cluster::open(&prepare::kafka_settings(config))?;
         let place = place(terminal.audience, Form::Text);
         let sent = republication.send(cluster, run, (terminal.err, place)).await?;
+        self.run.note_left_out(rows.row.oid, &sent.kept).await?;
         let done = sent.counts.rows.saturating_sub(sent.counts.in_flight);
         *settled = settled.saturating_add_unsigned(done);
         for (topic, records) in &sent.topics {
@@ -149,6 +143,29 @@ impl Sending<'_> {
         Ok(sent.ended)
     }
 }
+
+/// The condition that a row may have been written since the first snapshot, or that its partition
+/// may have been attached since. Transaction ids of rows have 32 bits, so their age is compared; a
+/// row so old that its id was used again looks younger. Where half of all ids were given since the
+/// first snapshot, a row that came since may look older, so every row counts.
+fn come_since(table: u32, first: u64) -> String {
+    let low = first & u64::from(u32::MAX);
+    let is_since = |xmin: &str| format!("age({xmin}) between 0 and age('{low}'::xid)");
+    let (written, attached) = (is_since("xmin"), is_since("i.xmin"));
+    format!(
+        "(pg_snapshot_xmax(pg_current_snapshot())::text::bigint - {first} >= {IDS_COMPARED} \
+         or {written} or tableoid in ( \
+           with recursive part (oid, is_new) as ( \
+             select i.inhrelid, {attached} from pg_inherits i where i.inhparent = {table} \
+             union all \
+             select i.inhrelid, part.is_new or {attached} \
+             from part join pg_inherits i on i.inhparent = part.oid) \
+           select oid from part where is_new))"
+    )
+}
+
+/// Ids of rows that are further apart have no order.
+const IDS_COMPARED: u64 = 1 << 31;
 
 /// How far the rows of a table were sent by earlier processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,4 +180,17 @@ struct Part {
     query: Query,
     /// Whether the run's place moves with them.
     is_noted: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_are_too_far_apart_are_not_compared() {
+        let since = come_since(77, 5_000_000_000);
+        let is_far = "(pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 5000000000 >= \
+                      2147483648 or age(xmin) between 0 and age('705032704'::xid) or ";
+        assert!(since.starts_with(is_far), "{since}");
+    }
 }

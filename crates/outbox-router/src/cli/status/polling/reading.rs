@@ -48,6 +48,9 @@ impl PollingReading {
     pub(super) fn a_row_needs_person(&self) -> bool {
         let verdict = self.router.as_ref().and_then(|router| router.pointer("/verdict/code"));
         let code = verdict.and_then(Value::as_str).and_then(Code::parse);
+        if code == Some(Code::StatusUnknown) {
+            return true;
+        }
         let waits = |table: &Value| table.get("waiting").and_then(Value::as_u64) > Some(0);
         code.and_then(ErrorClass::of).is_some() && self.of_router().any(waits)
     }

@@ -99,10 +99,16 @@ fn table_text(
             };
             let [pending, failed, abandoned, processing] =
                 [rows.pending, reading.waiting(table), rows.abandoned, rows.processing].map(number);
+            let stranded = match rows.stranded {
+                RowCount::Exactly(0) => String::new(),
+                some @ (RowCount::Exactly(_) | RowCount::AtLeast(_)) => {
+                    format!(", {} with an unknown status", number(some))
+                }
+            };
             writeln!(
                 out,
                 "table     {name}: {pending} pending, {processing} claimed, {failed} wait for \
-                 another attempt, {abandoned} abandoned"
+                 another attempt, {abandoned} abandoned{stranded}"
             )?;
         }
     }

@@ -46,6 +46,14 @@ pub(super) fn marked(event: &Event, mark: &Mark) -> Option<Verdict> {
 fn of_row(event: &Event, marks: &RowMarks) -> Option<Verdict> {
     Some(match marks.state {
         RowState::Published => return dropped(marks),
+        RowState::Stranded => Verdict {
+            hint: list(Stuck::Abandoned),
+            code: Some(Code::StatusUnknown.to_string()),
+            ..State::Waiting.because(
+                "not published: it has a status of which outbox.mark knows nothing, so a worker \
+                 leaves it alone, and the later rows of its key",
+            )
+        },
         RowState::Abandoned => {
             let show = format!("outbox-router dead-letters show --id {}", named(event));
             Verdict { hint: Some(show), ..failed(State::DeadLettered, "abandoned", marks) }

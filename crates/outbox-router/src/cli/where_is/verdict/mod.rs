@@ -8,7 +8,7 @@ use std::time::Duration;
 use relay::Lsn;
 
 use super::{
-    evidence::{Event, Left, Stream, TopicState},
+    evidence::{Doubt, Event, Left, Stream, TopicState},
     search::FoundRecord,
     whose,
 };
@@ -19,7 +19,7 @@ use crate::{
         shown_bytes,
         status::{Flow, Why},
     },
-    codes::ADMIN,
+    codes::{ADMIN, hint_of_open},
     wording,
 };
 pub(super) use answer::{State, Verdict};
@@ -73,7 +73,7 @@ pub(super) fn needs_topic(event: &Event) -> bool {
 
 /// The answer about an event whose row or record was looked for.
 pub(super) fn judge(event: &Event, stream: Option<&Stream>, since: &str) -> Verdict {
-    let verdict = by_evidence(event, stream, since);
+    let verdict = with_other_content(event, by_evidence(event, stream, since));
     // Of a row that is still to be sent, no record is expected.
     let is_expected = event.record().is_none() && (event.is_confirmed || event.row.is_none());
     let Some(record) = event.of_another_key.as_ref().filter(|_| is_expected) else {
@@ -94,15 +94,58 @@ pub(super) fn judge(event: &Event, stream: Option<&Stream>, since: &str) -> Verd
     Verdict { reason, ..verdict }
 }
 
+/// Says that ids repeat, where that was seen.
+fn with_other_content(event: &Event, verdict: Verdict) -> Verdict {
+    let Some((last, count)) = &event.of_other_content else { return verdict };
+    if event.under_other_content().is_some() {
+        return verdict;
+    }
+    let records = if *count == 1 { "1 record has" } else { &format!("{count} records have") };
+    let reason = format!(
+        "{}; {records} its id and key with other content, the last {}: of another row, unless this \
+         one or the configuration was changed since",
+        verdict.reason,
+        place(last)
+    );
+    Verdict { reason, ..verdict }
+}
+
 fn by_evidence(event: &Event, stream: Option<&Stream>, since: &str) -> Verdict {
     if let Some(verdict) = event.held.as_ref().and_then(by_held) {
         return verdict;
     }
     if let Some(found) = &event.found {
+        let like = format!(
+            "a record like it is {}, which may be of a former row with its id",
+            place(found)
+        );
+        match &event.doubt {
+            Some(Doubt::Gap(gap)) => {
+                let (name, failure) = (gap.name(), &gap.failure);
+                let reason =
+                    format!("the row may lie in an open gap, {name}: {}; {like}", failure.message);
+                let code = Some(failure.code.to_string());
+                let hint = hint_of_open(failure, &name);
+                return Verdict { code, hint, ..State::Gap.because(reason) };
+            }
+            Some(Doubt::Unknown(failure)) => {
+                let what = failure.message_with_causes();
+                let reason = format!("{like}: whether a gap is open is not known, {what}");
+                return State::Unknown.because(reason).of_failure(failure);
+            }
+            None => {}
+        }
         return match &event.row {
             Some(_) => State::Acknowledged.because(place(found)),
             None => deleted(event, &place(found)),
         };
+    }
+    if let Some(record) = event.under_other_content() {
+        return State::Acknowledged.because(format!(
+            "{}, with other content than it would get now: the row or the configuration was \
+             changed since",
+            place(record)
+        ));
     }
     if let Some(record) = event.under_another_key() {
         return State::Acknowledged.because(format!(

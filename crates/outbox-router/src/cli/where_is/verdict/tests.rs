@@ -1,4 +1,4 @@
-use relay::{Code, Failure, TableName, TopicName};
+use relay::{Code, Failure, TableName, TopicName, source};
 
 use super::*;
 use crate::cli::where_is::search::Ending;
@@ -6,7 +6,7 @@ use crate::{
     cli::{
         status::{AtRisk, OpenGap, Summary},
         where_is::{
-            evidence::{Interval, Mark, tests::row},
+            evidence::{Doubt, Interval, Mark, tests::row},
             search::FoundRecord,
         },
     },
@@ -110,6 +110,24 @@ fn a_row_lies_in_a_gap_by_its_time_and_after_it_where_there_is_no_slot() {
     assert_eq!(state(&event(3_000), &no_slot), State::Gap);
     let verdict = judge(&event(1_000), Some(&within), "");
     assert_eq!((verdict.code.as_deref(), verdict.hint.as_deref()), (Some("P010"), Some("accept")));
+}
+
+#[test]
+fn a_record_like_the_row_is_no_proof_where_its_id_may_have_come_again() {
+    let topic = TopicName::new("t").unwrap();
+    let found = FoundRecord { topic, partition: 0, offset: 7, timestamp_ms: 0, key: None };
+    let of = |doubt| Event { found: Some(found.clone()), doubt, ..event(1) };
+    let judged = |doubt| judge(&of(doubt), None, "");
+    assert_eq!(judged(None).state, State::Acknowledged);
+    let at = |lsn| source::Mark { lsn: Lsn::from_u64(lsn), at: None };
+    let interval = source::Interval { from: None, to: at(9) };
+    let gap = source::Gap { failure: Failure::new(Code::SlotMissing, "gone"), interval };
+    let in_gap = judged(Some(Doubt::Gap(Box::new(gap))));
+    assert_eq!((in_gap.state, in_gap.code.as_deref()), (State::Gap, Some("P010")));
+    let unread = Failure::new(Code::ServerUnreachable, "no answer");
+    let unknown = judged(Some(Doubt::Unknown(Box::new(unread))));
+    assert_eq!(unknown.state, State::Unknown);
+    assert!(unknown.reason.ends_with("whether a gap is open is not known, no answer"));
 }
 
 /// A polled row whose record was not found.

@@ -46,6 +46,10 @@ fn word<'a>(facts: &Facts<'a>) -> (Word, String, Option<&'a Failure>) {
     {
         return of(Word::Blocked, handed);
     }
+    if let (PollState::Polling, Some(stranded)) = (facts.state, facts.stranded) {
+        let sentence = format!("{}; other keys go on", named(stranded));
+        return (Word::Failed, sentence, Some(stranded));
+    }
     match (facts.state, facts.reason) {
         (PollState::Failed, Some(reason)) if facts.waiting.rows > 0 && lies_in_row(reason) => {
             (Word::Failed, polling::halted(facts, reason), Some(reason))
@@ -106,7 +110,12 @@ fn to_do(facts: &Facts<'_>, word: Word, sentence: &str, reason: Option<&Failure>
         }
     }
     let of_leases = facts.survey.tables.iter().filter_map(|table| table.holders.as_ref().err());
-    let others = facts.handed.into_iter().chain(facts.survey_failure()).chain(of_leases);
+    let others = facts
+        .handed
+        .into_iter()
+        .chain(facts.stranded)
+        .chain(facts.survey_failure())
+        .chain(of_leases);
     for to_do in others.map(ToDo::of) {
         if !list.iter().any(|known| known.code == to_do.code) {
             list.push(to_do);

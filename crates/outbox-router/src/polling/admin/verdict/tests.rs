@@ -12,7 +12,7 @@ use crate::{
     polling::{
         admin::memory::Memory,
         report::WorkerReport,
-        survey::{RowCount, SurveyReport, SurveyedTable, TableSurvey},
+        survey::{RowCount, SurveyReport, SurveyedTable, TableSurvey, stranded},
     },
     status::Word,
 };
@@ -247,11 +247,30 @@ fn a_table_that_cannot_be_counted_is_told_while_rows_flow() {
         size: None,
         holders: Ok(Vec::new()),
         handed: None,
+        stranded: None,
     };
     world.survey.tables = vec![uncounted];
     let verdict = world.verdict();
     assert_eq!(verdict.word, Word::Ok);
     assert!(verdict.sentence.starts_with("rows flow; pending rows cannot be counted: role r"));
+    assert_eq!(verdict.to_do.len(), 1);
+}
+
+/// Nothing of their keys is sent, and no attempt is made by itself.
+#[test]
+fn rows_of_an_unknown_status_need_a_person_while_others_flow() {
+    let mut world = World::new();
+    world.figures().stranded = RowCount::Exactly(2);
+    let table = &mut world.survey.tables[0];
+    table.stranded = stranded(&table.name, table.figures.as_ref().unwrap());
+    let verdict = world.verdict();
+    assert_eq!(
+        (verdict.word, verdict.code, verdict.needs_person),
+        (Word::Failed, Some("P060"), true)
+    );
+    let expected = "2 rows of public.outbox with a status of which outbox.mark knows nothing: not \
+                    sent, and neither are the later rows of their keys (P060); other keys go on";
+    assert_eq!(verdict.sentence, expected);
     assert_eq!(verdict.to_do.len(), 1);
 }
 

@@ -148,6 +148,12 @@ impl Marks {
         self.status.as_ref().filter(|status| status.written == Writable::Yes)
     }
 
+    /// The flag, where it decides and is a number: it may have another value than 0 and 1.
+    pub(super) fn number(&self) -> Option<&Flag> {
+        let flag = self.flag.as_ref().filter(|flag| flag.form == FlagForm::Number)?;
+        (self.decides == Decides::Flag).then_some(flag)
+    }
+
     /// The column of the next attempt, where it is written.
     pub(super) fn next_attempt(&self) -> Option<&String> {
         self.available_at.as_ref().filter(|_| self.postpones == Writable::Yes)

@@ -214,6 +214,7 @@ fn sql_settings(settings: &PollerSettings) -> SqlSettings {
         name: "shop".to_owned(),
         lease: settings.lease.whole(),
         hold_keys: settings.hold_keys,
+        row_bytes: settings.row_bytes,
         keep_bytes: 32 << 20,
         on_error: settings.on_error,
         scope: RowScope::All,

@@ -116,6 +116,24 @@ fn an_error_that_ends_the_stream_before_the_session_begins_is_reported() {
     }
 }
 
+#[test]
+fn the_transaction_of_such_an_error_is_named_with_the_way_past_it() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    for times in 0..3 {
+        script.handle(Input::Disconnected(failure(Code::ServerError)));
+        let reason = script.relay.condition(script.at).reason.expect("a reason");
+        assert_eq!(reason.lsn, Some(Lsn::from_u64(100)), "{times}");
+        assert_eq!(reason.case, (times > 0).then_some(Case::RowUnsendable), "{times}");
+        script.actions.clear();
+        script.run_for(Duration::from_secs(40));
+        script.begin_to_connect(ToldBy::Slot);
+        script.transaction(50, &["a"]);
+        script.begin(100);
+    }
+    assert_eq!(script.state(), (State::Failed, Some(Code::ServerError)));
+}
+
 impl Script {
     /// The producer fails while there is no session.
     fn fail_without_session(&mut self) {

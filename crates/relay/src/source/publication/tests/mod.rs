@@ -82,6 +82,32 @@ fn a_table_put_back_into_the_publication_was_unpublished_for_a_moment() {
     check(replaced, &[Code::PublicationReplaced]);
 }
 
+/// A fresh catalog need not know a defect that is over when a person accepts it.
+#[test]
+fn a_table_that_left_is_known_as_such_until_it_is_published_again() {
+    let names = |before: &Catalog, now: &Catalog, outboxes: &Outboxes| {
+        let left = withdrawn(Watched { publication: "p", outboxes }, before, now);
+        left.into_iter().map(|(table, failure)| (table.name, failure.code)).collect::<Vec<_>>()
+    };
+    let all = Outboxes::default();
+    let before = healthy();
+    assert_eq!(names(&before, &before, &all), []);
+    let mut left = healthy();
+    publication(&mut left).tables.clear();
+    let lacks = |name: &str| [(name.to_owned(), Code::PublicationLacksTable)];
+    assert_eq!(names(&before, &left, &all), lacks("outbox"));
+    assert_eq!(names(&before, &left, &configured()), [], "it is looked for by its name");
+    left.relations[0].name = name("renamed");
+    assert_eq!(names(&before, &left, &all), lacks("renamed"));
+    left.relations.clear();
+    assert_eq!(names(&before, &left, &all), [], "a dropped table takes no rows");
+    left.relations.push(relation(99, "outbox"));
+    let replaced = [("outbox".to_owned(), Code::TableReplaced)];
+    assert_eq!(names(&before, &left, &all), replaced);
+    publication(&mut left).tables.push(published(99, "outbox"));
+    assert_eq!(names(&before, &left, &all), [], "what is left is in the slot");
+}
+
 fn announced(before: &Catalog, now: &Catalog) -> Option<Failure> {
     let interval = Interval { from: Some(reading(None).mark()), to: reading(None).mark() };
     alterations(before, now, "p", &interval).pop()

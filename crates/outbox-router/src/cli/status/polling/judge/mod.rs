@@ -93,7 +93,7 @@ fn failures(reading: &PollingReading) -> Vec<&Failure> {
             .iter()
             .flat_map(|table| {
                 let unread = [table.figures.as_ref().err(), table.holders.as_ref().err()];
-                unread.into_iter().chain([table.handed.as_ref()])
+                unread.into_iter().chain([table.handed.as_ref(), table.stranded.as_ref()])
             })
             .flatten()
             .collect(),

@@ -1,0 +1,265 @@
+//! Rows that a person has left out of what was sent, since they cannot become a record, in
+//! `outbox_router.left_out`. They are in no topic, and older than the slot, so retention would take
+//! them for delivered ones: it keeps them by [`is_left_out`].
+
+use relay::{Failure, TableName};
+use tokio_postgres::{Client, Row};
+
+use crate::{
+    held,
+    postgres::{quote_identifier, quote_literal, quote_table, sql_failure, utc},
+};
+
+/// A table is its OID: a partitioned one that of its root.
+const TABLE: &str = "\
+create table if not exists \"outbox_router\".\"left_out\" (
+    \"pipeline\"    text        not null,
+    \"table_oid\"   oid         not null,
+    \"event_id\"    text        not null,
+    \"slot\"        text        not null,
+    \"run\"         bigint      not null,
+    \"code\"        text        not null,
+    \"error\"       text        not null,
+    \"left_out_at\" timestamptz not null default now(),
+    \"id_column\"   text,
+    \"rows\"        bigint,
+    primary key (\"pipeline\", \"table_oid\", \"event_id\")
+)";
+
+/// The table that an earlier version has made is without the last columns.
+const COLUMNS: &str = "\
+alter table \"outbox_router\".\"left_out\" \
+add column if not exists \"id_column\" text, add column if not exists \"rows\" bigint";
+
+const HAS_COLUMNS: &str = "\
+select count(*) = 2 from pg_attribute \
+where attrelid = 'outbox_router.left_out'::regclass and attname in ('id_column', 'rows') \
+  and not attisdropped";
+
+/// A row that was left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    /// The id as the server prints it.
+    pub(crate) id: String,
+    /// The column that had the id; `None`: an earlier version has not written it.
+    pub(crate) column: Option<String>,
+    pub(crate) code: String,
+    pub(crate) error: String,
+}
+
+/// Makes the table, or its columns, where they are missing, in a schema that is there, and lets the
+/// router's role read it.
+///
+/// # Errors
+/// The role may not make it, or the connection breaks.
+pub(crate) async fn make(client: &Client, router: Option<&str>) -> Result<(), Failure> {
+    if exists(client).await? {
+        let row = client.query_one(HAS_COLUMNS, &[]).await.map_err(sql_failure)?;
+        return if row.try_get(0).map_err(sql_failure)? {
+            Ok(())
+        } else {
+            client.batch_execute(COLUMNS).await.map_err(sql_failure)
+        };
+    }
+    let grant = router.map(|role| {
+        let role = quote_identifier(role);
+        format!(
+            "; grant usage on schema \"outbox_router\" to {role}; \
+             grant select on \"outbox_router\".\"left_out\" to {role}"
+        )
+    });
+    let make = format!("begin; {TABLE}{}; commit", grant.unwrap_or_default());
+    client.batch_execute(&make).await.map_err(sql_failure)
+}
+
+/// Whether any row can have been left out.
+///
+/// # Errors
+/// The connection breaks.
+pub(crate) async fn exists(client: &Client) -> Result<bool, Failure> {
+    held::exists(client, "left_out").await.map_err(sql_failure)
+}
+
+/// Writes down which rows of a table a run has left out; the run is a line of
+/// `outbox_router.republication`.
+///
+/// # Errors
+/// The role may not write it, or the connection breaks.
+pub(super) async fn note(
+    client: &Client,
+    (run, table): (i64, u32),
+    rows: &[LeftOut],
+) -> Result<(), Failure> {
+    let of = |field: fn(&LeftOut) -> &String| rows.iter().map(field).collect::<Vec<_>>();
+    let (ids, codes) = (of(|row| &row.id), of(|row| &row.code));
+    let errors = of(|row| &row.error);
+    let columns: Vec<Option<&str>> = rows.iter().map(|row| row.column.as_deref()).collect();
+    // A run notes rows of one id perhaps one after the other.
+    let statement = "insert into outbox_router.left_out as o \
+         (pipeline, table_oid, event_id, slot, run, code, error, id_column, rows) \
+         select p.pipeline, $2, r.id, p.slot, p.id, r.code, r.error, r.id_column, r.rows \
+         from (select distinct on (id) *, count(*) over (partition by id) as rows \
+           from unnest($3::text[], $4::text[], $5::text[], $6::text[]) \
+             r (id, code, error, id_column)) r \
+         join outbox_router.republication p on p.id = $1 \
+         on conflict (pipeline, table_oid, event_id) do update \
+         set slot = excluded.slot, run = excluded.run, code = excluded.code, \
+           error = excluded.error, left_out_at = excluded.left_out_at, \
+           id_column = excluded.id_column, rows = excluded.rows + \
+             case when o.run = excluded.run then coalesce(o.rows, 1) else 0 end";
+    let noted = client.execute(statement, &[&run, &table, &ids, &codes, &errors, &columns]).await;
+    noted.map(drop).map_err(sql_failure)
+}
+
+/// An entry of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) oid: u32,
+    /// The root of which that table is a partition now, or itself.
+    pub(crate) root: u32,
+    /// The name of the root. `None`: there is no such table any more.
+    pub(crate) table: Option<TableName>,
+    pub(crate) row: LeftOut,
+    /// How many rows with this id were left out.
+    pub(crate) rows: i64,
+    pub(crate) at: String,
+    /// The line of `outbox_router.republication`.
+    pub(crate) run: i64,
+}
+
+/// Which entries are meant; each that is `None` selects all.
+#[derive(Debug, Default)]
+pub(crate) struct Selected {
+    pub(crate) ids: Option<Vec<String>>,
+    pub(crate) codes: Option<Vec<&'static str>>,
+    /// Left out at this time or later, as PostgreSQL has written it.
+    pub(crate) since: Option<String>,
+    pub(crate) table: Option<TableName>,
+}
+
+/// Entries of a pipeline, those of a table together. Only where the table [`exists`].
+///
+/// # Errors
+/// The role may not read them, or the connection breaks.
+pub(crate) async fn entries(
+    client: &Client,
+    pipeline: &str,
+    selected: &Selected,
+) -> Result<Vec<Entry>, Failure> {
+    let query = format!(
+        "select o.table_oid, n.nspname::text, c.relname::text, o.event_id, o.code, o.error, {}, \
+           o.run, r.oid, to_jsonb(o) ->> 'id_column', \
+           coalesce((to_jsonb(o) ->> 'rows')::int8, 1) \
+         from outbox_router.left_out o cross join lateral \
+           (select coalesce(pg_partition_root(o.table_oid)::oid, o.table_oid)) r (oid) \
+           left join pg_class c on c.oid = r.oid \
+           left join pg_namespace n on n.oid = c.relnamespace \
+         where o.pipeline = $1 and ($2::text[] is null or o.event_id = any($2)) \
+           and ($3::text[] is null or o.code = any($3)) \
+           and ($4::text is null or o.left_out_at >= $4::text::timestamptz) \
+           and ($5::text is null or (n.nspname::text, c.relname::text) = ($5, $6)) \
+         order by o.table_oid, o.left_out_at, o.event_id",
+        utc!("o.left_out_at")
+    );
+    let Selected { ids, codes, since, table } = selected;
+    let (schema, name) = (table.as_ref().map(|it| &it.schema), table.as_ref().map(|it| &it.name));
+    let rows = client.query(&query, &[&pipeline, ids, codes, since, &schema, &name]).await;
+    rows.map_err(sql_failure)?.iter().map(entry).collect::<Result<_, _>>().map_err(sql_failure)
+}
+
+fn entry(row: &Row) -> Result<Entry, tokio_postgres::Error> {
+    let (schema, name): (Option<String>, Option<String>) = (row.try_get(1)?, row.try_get(2)?);
+    let table = schema.zip(name).map(|(schema, name)| TableName { schema, name });
+    let (id, column) = (row.try_get(3)?, row.try_get(9)?);
+    let row_of = LeftOut { id, column, code: row.try_get(4)?, error: row.try_get(5)? };
+    let (oid, at, run) = (row.try_get(0)?, row.try_get(6)?, row.try_get(7)?);
+    let (root, rows) = (row.try_get(8)?, row.try_get(10)?);
+    Ok(Entry { oid, root, table, row: row_of, rows, at, run })
+}
+
+/// Deletes entries about which a person has decided: retention may remove their rows then.
+///
+/// # Errors
+/// The role may not delete them, or the connection breaks.
+pub(crate) async fn delete(
+    client: &Client,
+    pipeline: &str,
+    (table, ids): (u32, &[String]),
+) -> Result<(), Failure> {
+    let statement = "delete from outbox_router.left_out \
+         where pipeline = $1 and table_oid = $2 and event_id = any($3)";
+    client.execute(statement, &[&pipeline, &table, &ids]).await.map(drop).map_err(sql_failure)
+}
+
+/// The values of a row `t` as texts, each as `concat` writes it: as the stream does. A cast would
+/// cut the blanks of `char(n)`, and write `true` where the stream has `t`. An id that was written
+/// down is compared with all of them, since another column than now may have been `columns.id`
+/// then. What is larger than an entry of an index is no id, and is not even read.
+pub(crate) fn texts<'n>(columns: impl IntoIterator<Item = &'n str>) -> Vec<String> {
+    let text = |name| {
+        let column = format!("t.{}", quote_identifier(name));
+        format!("concat(case when pg_column_size({column}) <= 2704 then {column} end)")
+    };
+    columns.into_iter().map(text).collect()
+}
+
+/// A table in which rows that were left out are looked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Searched<'a> {
+    pub(crate) oid: u32,
+    pub(crate) name: &'a TableName,
+    /// The column that has the id now.
+    pub(crate) id: Option<&'a str>,
+}
+
+/// Counts the entries of a table that none of its rows has an id of, and shows the ids of the first
+/// twenty as literals. Such a row was deleted, or its id was changed: then it may be any row. By
+/// the column of the id alone first, which need not print what PostgreSQL perhaps cannot print; the
+/// second statement, by the [`texts`] of all columns, decides where the first one finds any. Only
+/// where the table [`exists`].
+pub(crate) fn count_unfound(pipeline: &str, table: Searched<'_>, of_all: &[String]) -> [String; 2] {
+    let of_id = texts(table.id);
+    let count = |texts: &[String]| {
+        format!(
+            "with e as materialized (select distinct o.event_id from outbox_router.left_out o \
+               where {}), \
+             found as materialized (select v.id from {} t \
+               cross join lateral unnest(array[{}]::text[]) v (id) \
+               where v.id in (select event_id from e)) \
+             select count(*), coalesce(string_agg(quote_literal(event_id), ', ' order by event_id) \
+               filter (where number <= 20), '') \
+             from (select event_id, row_number() over (order by event_id) as number from e \
+               where not exists (select from found f where f.id = e.event_id)) u",
+            is_of(pipeline, table.oid),
+            quote_table(table.name),
+            texts.join(", ")
+        )
+    };
+    [count(&of_id), count(of_all)]
+}
+
+/// The condition that an entry `o` is one of a table, of one of its partitions, or of a table that
+/// is gone: that may be any, since one that was restored from a dump has another OID.
+pub(crate) fn is_of(pipeline: &str, table: u32) -> String {
+    let pipeline = quote_literal(pipeline);
+    // pg_partition_tree would lock each partition.
+    format!(
+        "o.pipeline = {pipeline} and o.table_oid = any (array(\
+           with recursive p as (select {table}::oid as oid \
+             union select i.inhrelid from pg_inherits i join p on i.inhparent = p.oid) \
+           select oid from p union all select g.table_oid from outbox_router.left_out g \
+           where g.pipeline = {pipeline} \
+             and not exists (select from pg_class c where c.oid = g.table_oid)))"
+    )
+}
+
+/// The condition that a row was left out, and so is in no topic, by its [`texts`]. Only where the
+/// table [`exists`].
+pub(crate) fn is_left_out(pipeline: &str, table: u32, texts: &[String]) -> String {
+    format!(
+        "exists (select from outbox_router.left_out o where {} \
+           and o.event_id = any (array[{}]::text[]))",
+        is_of(pipeline, table),
+        texts.join(", ")
+    )
+}

@@ -1,0 +1,290 @@
+//! How far a back-fill got, and what follows from it.
+
+use pgoutput::Lsn;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{Completeness, PastRun, Position};
+use crate::failure::{Case, Failure, Name};
+
+/// What `outbox_router.republication` has of a run whose slot was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reached {
+    /// Where the last slot that was made for it begins.
+    pub slot_at: String,
+    /// The oldest transaction that was open when the first snapshot was taken. Rows that it or a
+    /// later one wrote may have come since.
+    pub first_xmin: u64,
+    /// The table whose rows were being sent; those before it are complete. `None`: none was begun.
+    pub table: Option<String>,
+    /// The place in that table's order.
+    #[serde(default)]
+    pub order: Option<Position>,
+}
+
+impl Reached {
+    fn of(run: &PastRun) -> Option<Self> {
+        serde_json::from_value(run.place.clone()?).ok()
+    }
+
+    /// As `outbox_router.republication` has it.
+    pub fn place(&self) -> Value {
+        json!(self)
+    }
+
+    /// What is written beside each place in the order of a table.
+    pub fn frame(&self, table: &str) -> Map<String, Value> {
+        let Self { slot_at, first_xmin, .. } = self;
+        Map::from_iter([
+            ("slot_at".to_owned(), json!(slot_at)),
+            ("first_xmin".to_owned(), json!(first_xmin)),
+            ("table".to_owned(), json!(table)),
+        ])
+    }
+}
+
+/// Whether the state topic has a witness of the pipeline: a router has run, or set-up was
+/// completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beginning {
+    /// It has.
+    Witnessed,
+    /// It has not, or none is kept.
+    Unwitnessed,
+}
+
+/// What there is before a back-fill begins.
+#[derive(Debug)]
+pub struct Before<'b> {
+    /// The name of the slot.
+    pub slot: &'b str,
+    /// Where it stands, if it exists: `no position` is none.
+    pub position: Option<Option<Lsn>>,
+    /// Whether there is a witness.
+    pub beginning: Beginning,
+    /// The last run of a back-fill for this slot.
+    pub last: Option<&'b PastRun>,
+    /// Which rows are asked for.
+    pub selection: &'b str,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Todo {
+    /// A new run; an unfinished one was of other rows, and sent nothing.
+    Begin,
+    /// An earlier run goes on.
+    Resume(Option<Reached>),
+    /// All rows were sent.
+    Nothing,
+}
+
+impl Before<'_> {
+    /// What is to be done.
+    ///
+    /// # Errors
+    /// The slot does not divide the rows any more.
+    pub fn todo(&self) -> Result<Todo, Failure> {
+        let reached = self.last.and_then(Reached::of);
+        let is_other = self.last.is_some_and(|run| run.selection != self.selection);
+        let completeness = self.last.map(|run| run.completeness);
+        let is_complete = completeness == Some(Completeness::Complete);
+        let stands_at_it = self.position.is_some_and(|position| {
+            let made_at = reached.as_ref().and_then(|reached| reached.slot_at.parse().ok());
+            position.is_some() && position == made_at
+        });
+        if self.beginning == Beginning::Witnessed {
+            return match self.position {
+                Some(_) if is_complete && !is_other => Ok(Todo::Nothing),
+                _ => Err(self.too_late("the pipeline has a witness, so its beginning is long ago")),
+            };
+        }
+        let Some(run) = self.last else {
+            return match self.position {
+                None => Ok(Todo::Begin),
+                Some(_) => {
+                    Err(self.too_late("it was not made for a back-fill, or that was completed"))
+                }
+            };
+        };
+        match (self.position, run.completeness) {
+            (None, Completeness::Complete | Completeness::GivenUp) => Ok(Todo::Begin),
+            (Some(_), Completeness::Complete) if stands_at_it && is_other => {
+                Err(self.other_rows(run))
+            }
+            (Some(_), Completeness::Complete) if stands_at_it => Ok(Todo::Nothing),
+            // Nothing of the slot's stream was sent, so it can be made again.
+            (Some(_), Completeness::GivenUp) if stands_at_it => Ok(Todo::Begin),
+            (Some(_), Completeness::Complete | Completeness::GivenUp) => {
+                Err(self.too_late("it was moved since a back-fill was completed or given up"))
+            }
+            (Some(_), Completeness::Partial) if reached.is_some() && !stands_at_it => {
+                Err(self.too_late("it was moved since a back-fill was interrupted"))
+            }
+            (_, Completeness::Partial)
+                if is_other && reached.as_ref().is_some_and(|reached| reached.table.is_some()) =>
+            {
+                Err(self.other_rows(run))
+            }
+            // Nothing was sent of other rows.
+            (_, Completeness::Partial) if is_other => Ok(Todo::Begin),
+            (_, Completeness::Partial) => Ok(Todo::Resume(reached)),
+        }
+    }
+
+    fn too_late(&self, why: &str) -> Failure {
+        let Self { slot, .. } = self;
+        let message =
+            format!("nothing shows which rows of the tables are older than the slot {slot}: {why}");
+        Failure::of(Case::BackfillTooLate, message).naming(Name::Slot, *slot)
+    }
+
+    fn other_rows(&self, run: &PastRun) -> Failure {
+        let PastRun { id, begun_at, by, selection, completeness, .. } = run;
+        let how = match completeness {
+            Completeness::Complete => {
+                "is complete, and says nothing of the rows that are asked for"
+            }
+            Completeness::Partial | Completeness::GivenUp => "is not complete",
+        };
+        let message = format!(
+            "a back-fill of other rows {how}: run {id}, begun at {begun_at} by {by}, of {selection}"
+        );
+        Failure::of(Case::BackfillOfOtherRows, message).naming(Name::Run, id.to_string())
+    }
+}
+
+/// A back-fill was interrupted, and set-up goes on without it.
+pub fn unfinished(run: &PastRun) -> Failure {
+    let PastRun { id, begun_at, by, settled, .. } = run;
+    let message = format!(
+        "a back-fill is not complete: run {id}, begun at {begun_at} by {by}, ended after {settled} \
+         rows"
+    );
+    Failure::of(Case::BackfillUnfinished, message).naming(Name::Run, id.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROWS: &str = "{\"tables\":[\"public.outbox\"]}";
+
+    fn run(completeness: Completeness, place: Option<Value>) -> PastRun {
+        PastRun {
+            id: 7,
+            by: "ann".to_owned(),
+            begun_at: "2026-01-01".to_owned(),
+            selection: ROWS.to_owned(),
+            settled: 10,
+            place,
+            completeness,
+        }
+    }
+
+    fn place(slot_at: &str) -> Value {
+        json!({"slot_at": slot_at, "first_xmin": 700, "table": "public.outbox", "order": ["a"]})
+    }
+
+    fn todo(
+        position: Option<&str>,
+        beginning: Beginning,
+        last: Option<&PastRun>,
+    ) -> Result<Todo, Option<Case>> {
+        let position = position.map(|position| position.parse().ok());
+        let before = Before { slot: "shop", position, beginning, last, selection: ROWS };
+        before.todo().map_err(|failure| failure.case)
+    }
+
+    const WITNESSED: Beginning = Beginning::Witnessed;
+    const UNWITNESSED: Beginning = Beginning::Unwitnessed;
+    const LATE: Result<Todo, Option<Case>> = Err(Some(Case::BackfillTooLate));
+
+    #[test]
+    fn without_slot_and_witness_it_begins() {
+        assert_eq!(todo(None, UNWITNESSED, None), Ok(Todo::Begin));
+        let earlier = run(Completeness::Complete, Some(place("0/10")));
+        assert_eq!(todo(None, UNWITNESSED, Some(&earlier)), Ok(Todo::Begin));
+    }
+
+    #[test]
+    fn an_interrupted_one_goes_on_while_nobody_has_moved_the_slot() {
+        let reached = Reached {
+            slot_at: "0/10".to_owned(),
+            first_xmin: 700,
+            table: Some("public.outbox".to_owned()),
+            order: Some(vec![Some("a".to_owned())]),
+        };
+        let open = run(Completeness::Partial, Some(place("0/10")));
+        let resumed = Ok(Todo::Resume(Some(reached)));
+        assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&open)), resumed);
+        // The process was killed between dropping the slot and making it again.
+        assert_eq!(todo(None, UNWITNESSED, Some(&open)), resumed);
+        assert_eq!(todo(Some("0/20"), UNWITNESSED, Some(&open)), LATE);
+        assert_eq!(todo(Some("0/10"), WITNESSED, Some(&open)), LATE);
+        // Nothing was sent.
+        let begun = run(Completeness::Partial, None);
+        assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&begun)), Ok(Todo::Resume(None)));
+        assert_eq!(todo(None, UNWITNESSED, Some(&begun)), Ok(Todo::Resume(None)));
+    }
+
+    #[test]
+    fn a_complete_one_is_not_repeated() {
+        let complete = run(Completeness::Complete, Some(place("0/10")));
+        assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&complete)), Ok(Todo::Nothing));
+        assert_eq!(todo(Some("0/99"), WITNESSED, Some(&complete)), Ok(Todo::Nothing));
+        assert_eq!(todo(Some("0/99"), UNWITNESSED, Some(&complete)), LATE);
+    }
+
+    #[test]
+    fn a_complete_one_of_other_rows_says_nothing_of_these() {
+        let mut other = run(Completeness::Complete, Some(place("0/10")));
+        other.selection = "{}".to_owned();
+        let refused = Err(Some(Case::BackfillOfOtherRows));
+        assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&other)), refused);
+        assert_eq!(todo(Some("0/99"), UNWITNESSED, Some(&other)), LATE);
+        assert_eq!(todo(Some("0/10"), WITNESSED, Some(&other)), LATE);
+        assert_eq!(todo(None, UNWITNESSED, Some(&other)), Ok(Todo::Begin));
+    }
+
+    #[test]
+    fn one_that_was_given_up_is_not_complete() {
+        let mut given_up = run(Completeness::GivenUp, Some(place("0/10")));
+        for selection in [ROWS, "{}"] {
+            given_up.selection = selection.to_owned();
+            assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&given_up)), Ok(Todo::Begin));
+            assert_eq!(todo(None, UNWITNESSED, Some(&given_up)), Ok(Todo::Begin));
+            assert_eq!(todo(Some("0/99"), UNWITNESSED, Some(&given_up)), LATE);
+            assert_eq!(todo(Some("0/10"), WITNESSED, Some(&given_up)), LATE);
+        }
+    }
+
+    #[test]
+    fn a_slot_that_was_not_made_for_it_divides_nothing() {
+        assert_eq!(todo(Some("0/10"), UNWITNESSED, None), LATE);
+        assert_eq!(todo(Some("0/10"), WITNESSED, None), LATE);
+        assert_eq!(todo(None, WITNESSED, None), LATE);
+    }
+
+    #[test]
+    fn the_rows_of_an_interrupted_one_stay_the_same() {
+        let mut other = run(Completeness::Partial, Some(place("0/10")));
+        other.selection = "{}".to_owned();
+        let refused = Err(Some(Case::BackfillOfOtherRows));
+        assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&other)), refused);
+        assert_eq!(todo(None, UNWITNESSED, Some(&other)), refused);
+        other.place = Some(json!({"slot_at": "0/10", "first_xmin": 700, "table": null}));
+        assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&other)), Ok(Todo::Begin));
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_read() {
+        let reached =
+            Reached { slot_at: "0/10".to_owned(), first_xmin: u64::MAX, table: None, order: None };
+        let begun = run(Completeness::Partial, Some(reached.place()));
+        assert_eq!(Reached::of(&begun), Some(reached.clone()));
+        let framed = run(Completeness::Partial, Some(Value::Object(reached.frame("a.b"))));
+        let table = Some("a.b".to_owned());
+        assert_eq!(Reached::of(&framed), Some(Reached { table, ..reached }));
+    }
+}

@@ -1,0 +1,290 @@
+//! The words of a filter as the stream writes values of the column: a boolean is `t` there, a
+//! number has no zero before it, a `char(4)` its blanks. A word that no value is written as is
+//! refused: a list with it would leave out rows, or let them through, and nothing would say so.
+
+use std::str::FromStr;
+
+use crate::routing::{
+    table::{RowFilter, TableName},
+    timestamp::Timepoint,
+};
+
+/// A built-in type, or that of a domain: its OID, and what it was declared with, −1 where that is
+/// nothing or not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ValueType {
+    /// In `pg_type`; of a type that is not built in, any other number.
+    pub oid: u32,
+    /// As in `pg_attribute.atttypmod`.
+    pub modifier: i32,
+}
+
+impl ValueType {
+    /// Of a domain, by the name of its base type.
+    pub(super) fn of_domain(base: &[u8]) -> Self {
+        let found = NAMES.iter().find(|(_, name, _)| name.as_bytes() == base);
+        Self { oid: found.map_or(0, |(oid, ..)| *oid), modifier: -1 }
+    }
+}
+
+/// Types whose words are read, by their names in `pg_type` and in SQL.
+const NAMES: [(u32, &str, &str); 17] = [
+    (16, "bool", "boolean"),
+    (17, "bytea", "bytea"),
+    (18, "char", "\"char\""),
+    (19, "name", "name"),
+    (20, "int8", "bigint"),
+    (21, "int2", "smallint"),
+    (23, "int4", "integer"),
+    (26, "oid", "oid"),
+    (700, "float4", "real"),
+    (701, "float8", "double precision"),
+    (1042, "bpchar", "character"),
+    (1043, "varchar", "character varying"),
+    (1082, "date", "date"),
+    (1114, "timestamp", "timestamp"),
+    (1184, "timestamptz", "timestamptz"),
+    (1700, "numeric", "numeric"),
+    (2950, "uuid", "uuid"),
+];
+
+/// `VARHDRSZ`, which the modifier of texts and numbers contains.
+const MODIFIER_OFFSET: i32 = 4;
+/// The longest `name` (`NAMEDATALEN`), and a zero byte.
+const NAME_BYTES: usize = 64;
+
+impl RowFilter {
+    /// The words as the stream writes such values; those of other types as they are.
+    ///
+    /// # Errors
+    /// The first word that no value of the column is written as, in a message about it.
+    pub fn written(&self, table: &TableName, of: ValueType) -> Result<Vec<String>, String> {
+        let written = |word: &String| {
+            written(word, of).ok_or_else(|| {
+                let name = NAMES.iter().find(|(oid, ..)| *oid == of.oid);
+                let name = name.map_or("type", |(_, _, name)| *name);
+                format!(
+                    "where of {table} has the word {word:?}, and no value of column {} ({name}) is \
+                     written so",
+                    self.column
+                )
+            })
+        };
+        self.values.iter().map(written).collect()
+    }
+}
+
+/// `None`: it is no value of the type, or has digits that the type has no place for.
+fn written(word: &str, ValueType { oid, modifier }: ValueType) -> Option<String> {
+    match oid {
+        16 => boolean(word),
+        17 => bytea(word),
+        18 => (word.chars().count() <= 1 || word.starts_with('\\')).then(|| word.to_owned()),
+        19 => (word.len() < NAME_BYTES).then(|| word.to_owned()),
+        20 => integer::<i64>(word),
+        21 => integer::<i16>(word),
+        23 => integer::<i32>(word),
+        26 => integer::<u32>(word),
+        700 => float::<f32>(word, 1e6),
+        701 => float::<f64>(word, 1e15),
+        1042 => blank_padded(word, modifier),
+        1043 => fits(word, modifier).then(|| word.to_owned()),
+        1082 | 1114 | 1184 => time(word, oid, modifier),
+        1700 => numeric(word, modifier),
+        2950 => uuid(word),
+        _ => Some(word.to_owned()),
+    }
+}
+
+fn boolean(word: &str) -> Option<String> {
+    match word.to_ascii_lowercase().as_str() {
+        "t" | "true" | "y" | "yes" | "on" | "1" => Some("t".to_owned()),
+        "f" | "false" | "n" | "no" | "off" | "0" => Some("f".to_owned()),
+        _ => None,
+    }
+}
+
+fn integer<T: FromStr + ToString>(word: &str) -> Option<String> {
+    word.parse::<T>().ok().map(|number| number.to_string())
+}
+
+/// Numbers that PostgreSQL writes without an exponent: below `exponent`, and not below 0.0001. The
+/// words of others stay.
+fn float<T: FromStr + ToString + Into<f64>>(word: &str, exponent: f64) -> Option<String> {
+    let of_name = ["NaN", "Infinity", "-Infinity"].iter().find(|name| **name == word);
+    if let Some(name) = of_name {
+        return Some((*name).to_owned());
+    }
+    let number: T = word.parse().ok()?;
+    let shown = number.to_string();
+    let size: f64 = number.into().abs();
+    // Rust reads names in other forms, such as `inf`.
+    if !size.is_finite() {
+        return None;
+    }
+    let is_plain = size == 0.0 || (1e-4..exponent).contains(&size);
+    Some(if is_plain { shown } else { word.to_owned() })
+}
+
+fn declared(modifier: i32) -> Option<usize> {
+    usize::try_from(modifier.checked_sub(MODIFIER_OFFSET)?).ok()
+}
+
+fn fits(word: &str, modifier: i32) -> bool {
+    declared(modifier).is_none_or(|length| word.chars().count() <= length)
+}
+
+fn blank_padded(word: &str, modifier: i32) -> Option<String> {
+    let Some(length) = declared(modifier) else { return Some(word.to_owned()) };
+    let word = word.trim_end_matches(' ');
+    (word.chars().count() <= length).then(|| format!("{word:length$}"))
+}
+
+fn uuid(word: &str) -> Option<String> {
+    let inner = word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(word);
+    let digits: String = inner.chars().filter(|digit| *digit != '-').collect();
+    let is_one = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let digits = is_one.then(|| digits.to_ascii_lowercase())?;
+    let (a, rest) = digits.split_at_checked(8)?;
+    let (b, rest) = rest.split_at_checked(4)?;
+    let (c, rest) = rest.split_at_checked(4)?;
+    let (d, e) = rest.split_at_checked(4)?;
+    Some(format!("{a}-{b}-{c}-{d}-{e}"))
+}
+
+fn bytea(word: &str) -> Option<String> {
+    let digits = word.strip_prefix("\\x")?;
+    let is_hex = digits.len() % 2 == 0 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_hex.then(|| format!("\\x{}", digits.to_ascii_lowercase()))
+}
+
+/// A decimal number; one without a declared scale keeps the zeros that it was written with.
+fn numeric(word: &str, modifier: i32) -> Option<String> {
+    if matches!(word, "NaN" | "Infinity" | "-Infinity") {
+        return Some(word.to_owned());
+    }
+    let (sign, number) = match word.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", word.strip_prefix('+').unwrap_or(word)),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let are_digits = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());
+    if !are_digits(whole) || !are_digits(fraction) || (whole.is_empty() && fraction.is_empty()) {
+        return None;
+    }
+    let whole = whole.trim_start_matches('0');
+    let mut fraction = fraction.to_owned();
+    if let Some(declared) = declared(modifier) {
+        let (precision, scale) = (declared >> 16, declared & 0x7ff);
+        // A scale has eleven bits. Where it is negative, the digits stay as they are.
+        if scale < 0x400 {
+            let needed = fraction.trim_end_matches('0').len();
+            if needed > scale || (scale <= precision && whole.len() > precision - scale) {
+                return None;
+            }
+            fraction.truncate(needed);
+            fraction = format!("{fraction:0<scale$}");
+        }
+    }
+    let is_zero = whole.is_empty() && fraction.bytes().all(|digit| digit == b'0');
+    let sign = if is_zero { "" } else { sign };
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let point = if fraction.is_empty() { "" } else { "." };
+    Some(format!("{sign}{whole}{point}{fraction}"))
+}
+
+fn time(word: &str, oid: u32, modifier: i32) -> Option<String> {
+    if matches!(word, "infinity" | "-infinity") {
+        return Some(word.to_owned());
+    }
+    let written = Timepoint::read(word).ok()?.in_utc();
+    let (clock, era) = written.split_once("+00")?;
+    let (date, of_day) = clock.split_once(' ')?;
+    let digits = of_day.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    if usize::try_from(modifier).is_ok_and(|declared| digits > declared) {
+        return None;
+    }
+    match oid {
+        1082 => (of_day == "00:00:00").then(|| format!("{date}{era}")),
+        1114 => Some(format!("{clock}{era}")),
+        _ => Some(written.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(oid: u32, modifier: i32, word: &str) -> Option<String> {
+        written(word, ValueType { oid, modifier })
+    }
+
+    #[test]
+    fn words_are_what_the_type_writes() {
+        let uuid = "0198c3f2-7d1a-7c3e-8b4f-00000000000a";
+        let numeric_6_2 = (6 << 16) + 2 + 4;
+        for (oid, modifier, word, expected) in [
+            (16, -1, "false", "f"),
+            (16, -1, "TRUE", "t"),
+            (16, -1, "off", "f"),
+            (16, -1, "1", "t"),
+            (23, -1, "01", "1"),
+            (23, -1, "+7", "7"),
+            (21, -1, "-0", "0"),
+            (2950, -1, "0198C3F2-7D1A-7C3E-8B4F-00000000000A", uuid),
+            (2950, -1, "{0198c3f27d1a7c3e8b4f00000000000a}", uuid),
+            (1042, 9, "abc", "abc  "),
+            (1042, 9, "abc      ", "abc  "),
+            (1042, -1, "abc", "abc"),
+            (1043, 9, "abc", "abc"),
+            (1700, numeric_6_2, "1", "1.00"),
+            (1700, numeric_6_2, "007.5000", "7.50"),
+            (1700, numeric_6_2, "-0", "0.00"),
+            (1700, -1, "01.50", "1.50"),
+            (1700, -1, ".5", "0.5"),
+            (701, -1, "1.0", "1"),
+            (701, -1, "1e3", "1000"),
+            (701, -1, "1e+20", "1e+20"),
+            (700, -1, "0.10", "0.1"),
+            (701, -1, "-Infinity", "-Infinity"),
+            (1082, -1, "2026-01-31", "2026-01-31"),
+            (1114, -1, "2026-01-31 10:00:00.500", "2026-01-31 10:00:00.5"),
+            (1184, -1, "2026-01-31 10:00:00+02", "2026-01-31 08:00:00+00"),
+            (17, -1, "\\xAB", "\\xab"),
+            // Any text.
+            (25, -1, "Anything", "Anything"),
+            (16_500, -1, "of a type that is not built in", "of a type that is not built in"),
+        ] {
+            let found = of(oid, modifier, word);
+            assert_eq!(found.as_deref(), Some(expected), "{oid} {word}");
+            // What is written so is a word that stays.
+            assert_eq!(of(oid, modifier, expected).as_deref(), Some(expected), "{oid}");
+        }
+    }
+
+    #[test]
+    fn words_that_no_value_has_are_refused() {
+        let numeric_6_2 = (6 << 16) + 2 + 4;
+        for (oid, modifier, word) in [
+            (16, -1, "ja"),
+            (16, -1, ""),
+            (21, -1, "40000"),
+            (23, -1, "1.0"),
+            (23, -1, "order"),
+            (2950, -1, "e-1"),
+            (1042, 9, "abcdef"),
+            (1043, 9, "abcdef"),
+            (1700, numeric_6_2, "1.005"),
+            (1700, numeric_6_2, "12345"),
+            (1700, -1, "1e3"),
+            (1700, -1, "."),
+            (701, -1, "inf"),
+            (1082, -1, "2026-01-31 10:00:00"),
+            (1114, 0, "2026-01-31 10:00:00.5"),
+            (1184, -1, "yesterday"),
+            (17, -1, "ab"),
+        ] {
+            assert_eq!(of(oid, modifier, word), None, "{oid} {word}");
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The publication.
+
+/// The publication's name.
+pub const PUBLICATION: &str = "outbox";

@@ -1,0 +1,323 @@
+//! A server: transactions with savepoints, outbox tables with partitions, a publication, a slot,
+//! WAL, and what the schema `outbox_router` has.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use relay::{
+    delivered::{FullXid, compared::TimeColumn},
+    handover::PastRun,
+    source::History,
+};
+
+use super::slot::{Creation, Slot};
+use crate::xid;
+
+/// How many outbox tables there are.
+pub const TABLES: usize = 2;
+/// The one that is partitioned; its first partition.
+pub const PARTITIONED: usize = 0;
+const FIRST_PART: u32 = 201;
+/// Half of the ids that a row's 32 bits can count.
+const HALF: u64 = 1 << 31;
+const DAY: i64 = 86_400;
+
+/// What becomes of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fit {
+    /// A record.
+    Fine,
+    /// Nothing: it cannot become a record.
+    Bad,
+    /// Nothing: `where` leaves it out.
+    Filtered,
+}
+
+/// A row, committed or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// Unique over all servers and histories.
+    pub row: u64,
+    /// The outbox.
+    pub table: usize,
+    /// The partition that has it.
+    pub part: Option<u32>,
+    /// The id of its event; other rows may have it, too.
+    pub id: u64,
+    /// The topic to which it goes.
+    pub topic: u8,
+    /// Who wrote it last.
+    pub xmin: FullXid,
+    /// How often it was written.
+    pub writes: u32,
+    /// What its column of a time says, in the unit of that column.
+    pub says: Option<i64>,
+    /// The moment that the column means; `None` where an application has made it up, or no column
+    /// says it.
+    pub made: Option<i64>,
+    /// What becomes of it.
+    pub fit: Fit,
+    /// Whether pgoutput sends it.
+    pub is_published: bool,
+    /// Its mark says that it is published.
+    pub is_marked: bool,
+}
+
+impl Row {
+    /// Whether a worker sends it, or leaves it out.
+    pub fn is_pending(&self) -> bool {
+        !self.is_marked && self.fit != Fit::Bad
+    }
+}
+
+/// A transaction that runs.
+#[derive(Debug, Clone)]
+pub struct Running {
+    /// Its own id, then those of its savepoints; none before it writes.
+    pub ids: Vec<u64>,
+    /// When it began.
+    pub began: i64,
+    /// What it has inserted.
+    pub rows: Vec<Row>,
+    /// Rows that it has updated, and under which id.
+    pub updates: Vec<(u64, u64)>,
+    /// It survives its session.
+    pub is_prepared: bool,
+}
+
+/// A transaction with events, in WAL.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    /// Where its commit record begins.
+    pub at: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// Its id.
+    pub xid: u64,
+    /// When it was.
+    pub clock: i64,
+    /// What pgoutput sends.
+    pub sent: Vec<Row>,
+}
+
+/// A line of `outbox_router.held`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// The row.
+    pub row: Row,
+    /// What has become of it.
+    pub state: HeldState,
+}
+
+/// What has become of a dead letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldState {
+    /// A person has to decide.
+    Open,
+    /// A person has dropped it.
+    Dropped,
+    /// A person has mended it, and it was sent.
+    Delivered,
+}
+
+/// Which source the tables have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switched {
+    /// Workers give back what they hold, and rows that are older than a slot are sent.
+    Closing,
+    /// They were sent.
+    Sent,
+    /// The stream.
+    Streamed,
+    /// What the stream has delivered is marked; the slot is not needed any more.
+    Marked,
+    /// They are polled.
+    Polled,
+}
+
+/// A server.
+#[derive(Debug, Clone)]
+pub struct Database {
+    /// Which one.
+    pub history: History,
+    /// The timelines before, each with the position at which the next one begins.
+    pub timelines: Vec<(u32, u64)>,
+    /// The next transaction id.
+    pub next_xid: u64,
+    /// The end of WAL.
+    pub wal: u64,
+    /// The transactions that run.
+    pub running: Vec<Running>,
+    /// Committed rows.
+    pub rows: Vec<Row>,
+    /// What was committed since the server began, in order.
+    pub log: Vec<Commit>,
+    /// Positions at which WAL names the oldest transaction that runs.
+    pub(super) running_at: Vec<(u64, u64)>,
+    /// The slot.
+    pub slot: Option<Slot>,
+    /// A slot that is being made.
+    pub creation: Option<Creation>,
+    /// The entries of the publication, by table: another one each time it is added.
+    pub entries: BTreeMap<usize, u32>,
+    /// The partitions that are attached, and who attached them.
+    pub parts: BTreeMap<u32, u32>,
+    /// Partitions that were detached, and are tables of their own.
+    pub detached: BTreeSet<u32>,
+    /// Row security hides rows from the role of the commands.
+    pub hides: bool,
+    /// The last number of each table's sequence.
+    pub numbers: [u64; TABLES],
+    /// Dead letters.
+    pub held: Vec<Held>,
+    /// Rows that a person has skipped: table, id of the event, and row.
+    pub skipped: Vec<(usize, u64, u64)>,
+    /// Rows that a person has left out of what was sent.
+    pub left_out: Vec<Row>,
+    /// A run of `recover` that did not come to its end.
+    pub has_run: bool,
+    /// The last run of a back-fill.
+    pub fill: Option<PastRun>,
+    /// Rows that are older than the slot, and still polled: `outbox_router.switch_row`.
+    pub noted: BTreeSet<u64>,
+    /// The command that has the lock of runs.
+    pub lock: Option<u32>,
+    /// Whether the tables are streamed.
+    pub switched: Switched,
+    /// The next OID.
+    pub next_oid: u32,
+}
+
+/// What a column says of a moment, in a zone that is so many seconds east of UTC.
+pub fn says(column: TimeColumn, moment: i64, zone: i64) -> i64 {
+    match column {
+        TimeColumn::Zoned => moment,
+        TimeColumn::Unzoned => moment + zone,
+        TimeColumn::Day => (moment + zone).div_euclid(DAY),
+    }
+}
+
+impl Database {
+    /// A server with two outboxes in a publication.
+    pub fn new(first_xid: u64) -> Self {
+        let mut database = Self {
+            history: History { system_id: "1".to_owned(), timeline: 1 },
+            timelines: Vec::new(),
+            next_xid: first_xid,
+            wal: 1_000,
+            running: Vec::new(),
+            rows: Vec::new(),
+            log: Vec::new(),
+            running_at: Vec::new(),
+            slot: None,
+            creation: None,
+            entries: BTreeMap::new(),
+            parts: BTreeMap::from([(FIRST_PART, 7)]),
+            detached: BTreeSet::new(),
+            hides: false,
+            numbers: [0; TABLES],
+            held: Vec::new(),
+            skipped: Vec::new(),
+            left_out: Vec::new(),
+            has_run: false,
+            fill: None,
+            noted: BTreeSet::new(),
+            lock: None,
+            switched: Switched::Streamed,
+            next_oid: 300,
+        };
+        (0..TABLES).for_each(|table| database.publish(table));
+        database
+    }
+
+    /// A new id.
+    pub fn assign(&mut self) -> u64 {
+        xid::assign(&mut self.next_xid)
+    }
+
+    /// Transactions of others come and go. PostgreSQL gives out no id that is too far from the
+    /// oldest one in use.
+    pub fn others(&mut self, count: u64) {
+        let limit = (self.snapshot_xmin() + HALF - 3).max(self.next_xid);
+        self.next_xid = (self.next_xid + count).min(limit);
+        self.wal += 10;
+    }
+
+    /// `pg_snapshot_xmin(pg_current_snapshot())`.
+    pub fn snapshot_xmin(&self) -> u64 {
+        let tops = self.running.iter().filter_map(|running| running.ids.first());
+        tops.copied().min().unwrap_or(self.next_xid)
+    }
+
+    /// Adds a table to the publication.
+    pub fn publish(&mut self, table: usize) {
+        if !self.entries.contains_key(&table) {
+            let oid = self.new_oid();
+            self.entries.insert(table, oid);
+            self.wal += 10;
+        }
+    }
+
+    /// Whether statements on the outbox reach a row.
+    pub fn reaches(&self, row: &Row) -> bool {
+        row.part.is_none_or(|part| self.parts.contains_key(&part))
+    }
+
+    /// The rows of an outbox that statements see.
+    pub fn rows_of(&self, table: usize) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.table == table && self.reaches(row))
+    }
+
+    /// Makes another partition, which takes the rows of the present.
+    pub fn add_part(&mut self, part: u32) {
+        let by = FullXid::from_u64(self.assign()).of_row().as_u32();
+        self.detached.remove(&part);
+        self.parts.insert(part, by);
+    }
+
+    /// An OID that nothing has had.
+    pub fn new_oid(&mut self) -> u32 {
+        self.next_oid += 1;
+        self.next_oid
+    }
+
+    /// Ends a transaction: its rows are there, and its commit in WAL.
+    pub fn commit(&mut self, index: usize, clock: i64) {
+        let Running { ids, rows, updates, .. } = self.running.remove(index);
+        let Some(xid) = ids.first().copied() else { return };
+        let at = self.wal;
+        self.wal += 10;
+        let sent: Vec<Row> = rows.iter().copied().filter(|row| row.is_published).collect();
+        if !sent.is_empty() {
+            self.log.push(Commit { at, end: self.wal, xid, clock, sent });
+        }
+        self.rows.extend(rows);
+        for (row, by) in updates {
+            if let Some(row) = self.rows.iter_mut().find(|known| known.row == row) {
+                row.xmin = FullXid::from_u64(by);
+                row.writes += 1;
+                // A person, or the application, wants it sent again.
+                row.is_marked = false;
+            }
+        }
+        self.end_waits();
+    }
+
+    /// The transaction ends without effect.
+    pub fn roll_back(&mut self, index: usize) {
+        self.running.remove(index);
+        self.end_waits();
+    }
+
+    /// Ends every connection, and forgets what is not saved.
+    pub fn crash(&mut self) {
+        self.running.retain(|running| running.is_prepared);
+        self.creation = None;
+        self.lock = None;
+        if let Some(slot) = &mut self.slot {
+            (slot.confirmed, slot.catalog_xmin) = slot.saved;
+            slot.holder = None;
+        }
+        // Ids that no WAL has are given again; those of the model are all in WAL.
+        self.wal += 10;
+    }
+}
