@@ -7,7 +7,9 @@
 #   scripts/simulate.sh --fresh --seconds 20       for 20 seconds, from a seed made from the clock
 #   scripts/simulate.sh --polling [...]            only the polling source; without this, one seed
 #                                                  of it for every four of the stream
-#   scripts/simulate.sh [--polling] --seed S [--faults 0,3] [--trace]
+#   scripts/simulate.sh --rows [...]               only the life of rows (what removes them)
+#   scripts/simulate.sh --repairs [...]            only repairs (what closes gaps, and switches)
+#   scripts/simulate.sh [--polling|--rows|--repairs] --seed S [--faults 0,3] [--trace]
 #                                                  only seed S, as a failing run prints it
 #
 # Ends with "seeds N · violations V · seeds/s R"; exit 1 after a violation, or when something was

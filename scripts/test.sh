@@ -5,7 +5,8 @@
 #                                 18, and on 15 what depends on the server's version; beside these
 #                                 lints, docs, simulation and some planted bugs
 #   scripts/test.sh --fast        format, lints, unit and property tests, docs
-#   scripts/test.sh --prove       simulation, some planted bugs, and kills of the real router
+#   scripts/test.sh --prove       simulation, some planted bugs, kills of the real router, and
+#                                 random rounds around it
 #   scripts/test.sh --e2e 15      only the end-to-end scenarios, all on one version of PostgreSQL
 #   scripts/test.sh --debezium    the real Debezium: on the cases that the default tests compare
 #                                 with, where the real router answers `compare` and runs beside it,
@@ -176,6 +177,8 @@ for part in "${parts[@]}"; do
             step "kills at every failpoint, and held responses"
             cargo test --workspace --locked --features outbox-router/failpoints --lib failpoint
             scripts/crash-test.sh --per-failpoint 1 --hold 2 --postgres 18
+            step "random rounds, judged from outside"
+            scripts/judge.sh --seconds 120 --postgres 18
             ;;
         debezium)
             step "the real Debezium"

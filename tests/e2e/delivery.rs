@@ -8,7 +8,7 @@ use serde_json::Value;
 use testbed::checker::Anomalies;
 use testbed::kafka::KafkaOptions;
 use testbed::load::{Load, Partitioning, PayloadBytes, Preset, Schema, big_transaction};
-use testbed::process::peak_resident_bytes;
+use testbed::process::peak_data_bytes;
 use testbed::truth::Format;
 use testbed::wait::eventually;
 use tokio::time::{Instant, interval};
@@ -43,7 +43,7 @@ async fn thirty_writers_and_a_transaction_of_200000_rows_arrive_once_and_in_orde
     fixture.note(journal);
 
     expect_exactly_once(&fixture).await;
-    let peak = peak_resident_bytes(fixture.router.process().unwrap().pid()).unwrap();
+    let peak = peak_data_bytes(fixture.router.process().unwrap().pid()).unwrap();
     let limit = memory_limit(DEFAULT_WINDOW_BYTES);
     assert!(peak <= limit, "{peak} B resident, more than {limit} B");
 }
@@ -133,7 +133,7 @@ async fn one_leader_without_responses_holds_back_everything_past_the_window() {
     let result = fixture.check().await.unwrap().clean().unwrap();
     let duplicates = u64::try_from(result.duplicates).unwrap();
     assert!(duplicates <= WINDOW + SLACK, "{duplicates} duplicates");
-    let peak = peak_resident_bytes(fixture.router.process().unwrap().pid()).unwrap();
+    let peak = peak_data_bytes(fixture.router.process().unwrap().pid()).unwrap();
     let limit = memory_limit(DEFAULT_WINDOW_BYTES);
     assert!(peak <= limit, "{peak} B resident, more than {limit} B");
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use e2e::{Fixture, SHORT_DEADLINE, memory_limit, wait_committed};
 use testbed::load::Load;
-use testbed::process::resident_bytes;
+use testbed::process::peak_data_bytes;
 use tokio::time::Instant;
 
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -101,7 +101,7 @@ async fn hostile_clients_of_the_admin_endpoint_disturb_no_delivery_no_probe_and_
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(DEADLINE).await.unwrap();
     let pid = fixture.router.process().unwrap().pid();
-    let memory = resident_bytes(pid).unwrap();
+    let memory = peak_data_bytes(pid).unwrap();
     println!("{} KiB", memory >> 10);
     assert!(memory < memory_limit(32 << 20), "{memory} bytes");
 

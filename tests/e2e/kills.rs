@@ -14,7 +14,7 @@ use e2e::{
 use serde_json::Value;
 use testbed::kafka::KafkaOptions;
 use testbed::load::{Load, PayloadBytes};
-use testbed::process::{peak_resident_bytes, resident_bytes};
+use testbed::process::{peak_data_bytes, resident_bytes};
 use tokio::time::{Instant, interval, sleep};
 use tokio_postgres::types::PgLsn;
 
@@ -190,7 +190,7 @@ async fn a_broker_down_for_thirty_seconds_blocks_the_router_and_loses_nothing() 
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     let result = fixture.check().await.unwrap().clean().unwrap();
-    let peak = peak_resident_bytes(pid).unwrap();
+    let peak = peak_data_bytes(pid).unwrap();
     println!("{result}\npeak of memory: {peak} B");
     assert_eq!(
         fixture.slot().await.unwrap().active_pid,

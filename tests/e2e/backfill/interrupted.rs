@@ -1,7 +1,12 @@
 //! SIGKILL in the middle, and what follows.
 
-use e2e::{Fixture, LONG_DEADLINE, SHORT_DEADLINE, SLOT, wait_committed, wait_settled};
+use std::collections::BTreeSet;
+
+use e2e::{
+    Fixture, LONG_DEADLINE, PUBLICATION, ROLE, SHORT_DEADLINE, SLOT, wait_committed, wait_settled,
+};
 use testbed::postgres::{DatabaseSession, ShutdownMode};
+use testbed::wait::eventually;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::{line, load, prepared, setup, write};
@@ -88,6 +93,127 @@ async fn a_back_fill_that_is_killed_before_its_first_row_and_after_its_last_goes
     let (missing, doubled) = fixture.missing_and_doubled(&session).await.unwrap();
     assert_eq!((missing, sent), (0, 2_020));
     assert!(doubled <= sent, "{doubled}");
+}
+
+/// What it had before counts as a row of the table from then on, also where it is older than the
+/// place at which the back-fill stopped.
+#[tokio::test]
+async fn a_partition_that_is_attached_between_two_runs_is_sent_and_one_attached_later_is_not() {
+    let (mut fixture, session) = prepared().await;
+    let sql = format!(
+        "DROP PUBLICATION {PUBLICATION}; CREATE TABLE again (LIKE outbox INCLUDING DEFAULTS, \
+           PRIMARY KEY (id, created_at)) PARTITION BY RANGE (created_at); \
+         DROP TABLE outbox; ALTER TABLE again RENAME TO outbox; \
+         CREATE TABLE today PARTITION OF outbox FOR VALUES FROM ('2020-01-01') TO (MAXVALUE); \
+         CREATE TABLE between (LIKE outbox INCLUDING ALL); CREATE TABLE later (LIKE between INCLUDING ALL); \
+         CREATE PUBLICATION {PUBLICATION} FOR TABLE outbox \
+           WITH (publish = 'insert', publish_via_partition_root = true); \
+         GRANT SELECT ON ALL TABLES IN SCHEMA public TO {ROLE}"
+    );
+    session.batch_execute(&sql).await.unwrap();
+    write(&fixture, &session, 30_000).await;
+    let aggregate_type = fixture.schema.types.first().unwrap().clone();
+    let fill = async |table: &str, year: i32| {
+        let sql = format!(
+            "INSERT INTO {table} (aggregate_type, aggregate_id, event_type, created_at) \
+             SELECT '{aggregate_type}', 'key-1', '{table}', '{year}-07-01' FROM generate_series(1, 5)"
+        );
+        session.batch_execute(&sql).await.unwrap();
+    };
+    let attach = async |table: &str, year: i32| {
+        let sql = format!(
+            "ALTER TABLE outbox ATTACH PARTITION {table} \
+             FOR VALUES FROM ('{year}-01-01') TO ('{year}-12-31')"
+        );
+        session.batch_execute(&sql).await.unwrap();
+    };
+    fill("between", 2011).await;
+    fill("later", 2012).await;
+    killed_at(&fixture, &session, 10_000).await;
+    attach("between", 2011).await;
+    let line = line(&fixture, &["--backfill", "--rate", "10000"]);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let run = fixture.router.start_command(&line).unwrap();
+    wait_settled(&session, 15_000).await.unwrap();
+    attach("later", 2012).await;
+    let output = run.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    fixture.config.set("retention.mode", "delete");
+    fixture.config.set("retention.keep", "0s");
+    fixture.config.set("retention.interval", "1s");
+    fixture.config.set("retention.pause", "0s");
+    session
+        .batch_execute(&format!(
+            "CREATE INDEX ON outbox (created_at); GRANT DELETE ON outbox TO {ROLE}"
+        ))
+        .await
+        .unwrap();
+    fixture.rewrite_config().unwrap();
+    fixture.restart().await.unwrap();
+    let left = "SELECT coalesce(string_agg(DISTINCT event_type, ' '), '') FROM outbox";
+    eventually(LONG_DEADLINE, "only rows that were not sent", async || {
+        let left: String = session.query_one(left, &[]).await?.get(0);
+        Ok((left == "later").then_some(()))
+    })
+    .await
+    .unwrap();
+    let seen = fixture.seen().await.unwrap();
+    let id = |(name, value): &(String, Option<Vec<u8>>)| (name == "id").then(|| value.clone());
+    let ids: BTreeSet<_> =
+        seen.iter().filter_map(|record| record.headers.iter().find_map(id)).collect();
+    assert_eq!(ids.len(), 30_005);
+    // What is kept is said.
+    let status = fixture.router.status().await.unwrap();
+    assert_eq!(status.pointer("/retention/tables/0/older"), Some(&5.into()), "{status}");
+}
+
+/// What was done to the publication between the last row and the witness, nothing shows.
+#[tokio::test]
+async fn a_slot_whose_witness_is_made_later_is_no_new_one() {
+    let (fixture, session) = prepared().await;
+    write(&fixture, &session, 10).await;
+    let (exit, said) = setup(&fixture, &["--backfill", "--skip-kafka"]).await;
+    assert_eq!(exit, Some(0), "{said}");
+    let take_out = format!("ALTER PUBLICATION {PUBLICATION} DROP TABLE outbox");
+    session.batch_execute(&take_out).await.unwrap();
+    write(&fixture, &session, 1).await;
+    let put_back = format!("ALTER PUBLICATION {PUBLICATION} ADD TABLE outbox");
+    session.batch_execute(&put_back).await.unwrap();
+    let (exit, said) = setup(&fixture, &["--backfill"]).await;
+    assert_eq!(exit, Some(0), "{said}");
+    assert!(said.contains("complete already") && said.contains("K022@"), "{said}");
+}
+
+/// A row that is committed while its table is out of the publication is in neither snapshot nor
+/// stream; the snapshot of another slot shows it.
+#[tokio::test]
+async fn a_table_that_leaves_the_publication_meanwhile_and_comes_back_loses_no_row() {
+    let (mut fixture, session) = prepared().await;
+    write(&fixture, &session, 20_000).await;
+    let line = line(&fixture, &["--backfill", "--rate", "5000"]);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let run = fixture.router.start_command(&line).unwrap();
+    wait_settled(&session, 5_000).await.unwrap();
+    let take_out = format!("ALTER PUBLICATION {PUBLICATION} DROP TABLE outbox");
+    session.batch_execute(&take_out).await.unwrap();
+    write(&fixture, &session, 1).await;
+    let put_back = format!("ALTER PUBLICATION {PUBLICATION} ADD TABLE outbox");
+    session.batch_execute(&put_back).await.unwrap();
+    let output = run.wait_with_output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("was altered in the publication while rows were divided"), "{said}");
+    assert!(said.contains("P013") && said.contains("the same command goes on"), "{said}");
+
+    let (exit, said) = setup(&fixture, &["--backfill"]).await;
+    assert_eq!(exit, Some(0), "{said}");
+    assert!(said.contains("goes on with run 1") && said.contains("witness: created"), "{said}");
+    fixture.restart().await.unwrap();
+    write(&fixture, &session, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let (missing, doubled) = fixture.missing_and_doubled(&session).await.unwrap();
+    assert_eq!(missing, 0);
+    assert!(doubled <= PAST_JOURNAL, "{doubled}");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Poisoned rows in transactions that are many times as large as the window.
 
 use e2e::memory_limit;
-use testbed::process::peak_resident_bytes;
+use testbed::process::peak_data_bytes;
 
 use super::bulk::{create_functions, write_poison};
 use super::{
@@ -44,14 +44,14 @@ async fn a_poisoned_row_at_the_head_at_the_end_and_alone_holds_its_key_in_bounde
     assert_eq!(i64::try_from(result.lost.count()).unwrap(), held, "{:?}", result.examples());
     assert_eq!(result.examples().len(), result.lost.examples().len(), "{:?}", result.examples());
     let limit = memory_limit(WINDOW_BYTES);
-    let mut peak = peak_resident_bytes(fixture.router.process().unwrap().pid()).unwrap();
+    let mut peak = peak_data_bytes(fixture.router.process().unwrap().pid()).unwrap();
     assert!(peak <= limit, "{peak} B resident, more than {limit} B");
 
     remove_cause(&mut fixture).await;
     decide_about_all(&fixture, "requeue").await;
     wait_closed(&session).await;
     let result = fixture.check().await.unwrap().clean().unwrap();
-    peak = peak.max(peak_resident_bytes(fixture.router.process().unwrap().pid()).unwrap());
+    peak = peak.max(peak_data_bytes(fixture.router.process().unwrap().pid()).unwrap());
     println!("after the release: {result}; {peak} B resident at most");
     assert_eq!(result.duplicates, 0);
     assert!(peak <= limit, "{peak} B resident, more than {limit} B");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use e2e::{Fixture, SHORT_DEADLINE, memory_limit, wait_committed};
 use serde_json::Value;
-use testbed::process::{cpu_time, peak_resident_bytes, resident_bytes, thread_cpu_time};
+use testbed::process::{cpu_time, peak_data_bytes, resident_bytes, thread_cpu_time};
 use testbed::proxy::ProxyMode;
 use tokio::time::{Instant, interval};
 
@@ -83,7 +83,7 @@ async fn held_acks_hold_the_slot_back_and_neither_time_out_the_walsender_nor_gro
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     let result = fixture.check().await.unwrap().clean().unwrap();
-    let peak = peak_resident_bytes(pid).unwrap();
+    let peak = peak_data_bytes(pid).unwrap();
     println!("{result}\npeak of memory: {peak} B");
     assert_eq!(result.duplicates, 0, "duplicates although nothing was interrupted");
     assert_eq!(fixture.slot().await.unwrap().active_pid, held.active_pid);

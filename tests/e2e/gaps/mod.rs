@@ -17,7 +17,7 @@ use tokio_postgres::types::PgLsn;
 
 mod accepting;
 mod alterations;
-mod away;
+pub(crate) mod away;
 mod histories;
 mod moments;
 mod warnings;
@@ -41,7 +41,7 @@ async fn write(fixture: &mut Fixture, events: u64) {
 }
 
 /// Copies a directory of the server's, with owners and modes.
-fn copy_files(from: &Path, to: &Path) {
+pub(crate) fn copy_files(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
     assert!(status.success(), "cp: {status}");
 }

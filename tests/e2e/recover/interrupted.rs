@@ -62,6 +62,26 @@ async fn a_recovery_that_is_killed_at_each_step_is_completed_by_the_next() {
     assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
 }
 
+/// Once its slot is made, nothing else shows what the former one has lost.
+#[tokio::test]
+async fn a_recovery_that_is_killed_before_a_router_has_read_leaves_its_gap_open() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    write(&fixture, &session, 100).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    drop_slot(&session).await;
+    write(&fixture, &session, 20_000).await;
+    killed_at(&fixture, "created at").await;
+    fixture.router.start_again().unwrap();
+    wait_failed(&mut fixture, "P010").await;
+    let (exit, answer, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    fixture.wait_streaming().await.unwrap();
+    write(&fixture, &session, 10).await;
+    fixture.wait_confirmed(LONG_DEADLINE).await.unwrap();
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap().0, 0);
+}
+
 #[tokio::test]
 async fn of_two_at_once_one_is_refused() {
     let (mut fixture, session) = streaming(Fixture::builder()).await;

@@ -4,7 +4,9 @@ mod interrupted;
 mod long;
 mod lost;
 mod many;
+mod proved;
 mod refused;
+mod uncompared;
 
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use e2e::{Fixture, FixtureBuilder, SHORT_DEADLINE, SLOT, text};
 use serde_json::Value;
 use testbed::load::{Load, Mix, TransactionKind};
 use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
+use testbed::wait::eventually;
 
 /// A row that its writer deletes cannot be found again.
 fn load() -> Load {
@@ -51,8 +54,14 @@ async fn write(fixture: &Fixture, session: &DatabaseSession, rows: i32) {
     session.batch_execute(&sql).await.unwrap();
 }
 
+/// Drops the slot, which the walsender of a command that has ended may hold for a moment.
 async fn drop_slot(session: &DatabaseSession) {
-    session.execute("SELECT pg_drop_replication_slot($1)", &[&SLOT]).await.unwrap();
+    eventually(SHORT_DEADLINE, "the slot is dropped", async || {
+        let dropped = session.execute("SELECT pg_drop_replication_slot($1)", &[&SLOT]).await;
+        Ok(dropped.ok().map(drop))
+    })
+    .await
+    .unwrap();
 }
 
 /// Waits until the router stands at a gap with this code, and has written it down.

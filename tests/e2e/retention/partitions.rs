@@ -62,6 +62,25 @@ async fn partitioned(builder: FixtureBuilder) -> (Fixture, DatabaseSession) {
     (fixture, session)
 }
 
+/// Waits until the partitions are there, and were read while they were empty: of a partition that
+/// had rows by then, nothing shows that all of them are events, and it stays.
+async fn wait_known(fixture: &mut Fixture, session: &DatabaseSession) {
+    eventually(SHORT_DEADLINE, "partitions", async || {
+        Ok((count(session, "pg_inherits WHERE inhparent = 'outbox'::regclass").await > AHEAD)
+            .then_some(()))
+    })
+    .await
+    .unwrap();
+    let clock = "SELECT extract(epoch FROM clock_timestamp())::float8";
+    let made: f64 = session.query_one(clock, &[]).await.unwrap().get(0);
+    // The catalog is read before what this names the time of.
+    let is_later = |status: &Value| {
+        let at = status.pointer("/monitor/polled_at").and_then(Value::as_f64);
+        at.is_some_and(|at| at > made + 1.0)
+    };
+    fixture.router.wait_status("a reading of them", SHORT_DEADLINE, is_later).await.unwrap();
+}
+
 /// Waits until rows were dropped that had a row when this call began.
 async fn wait_dropped(session: &DatabaseSession) {
     let row = session.query_one("SELECT max(created_at)::text FROM outbox", &[]).await.unwrap();
@@ -97,12 +116,7 @@ async fn delivered_partitions_go_whole_and_no_undelivered_row_goes_with_them() {
     const OUTAGES: usize = 3;
     let (mut fixture, session) = partitioned(builder().proxied_kafka()).await;
     fixture.start_accepted().await.unwrap();
-    eventually(SHORT_DEADLINE, "partitions", async || {
-        Ok((count(&session, "pg_inherits WHERE inhparent = 'outbox'::regclass").await > AHEAD)
-            .then_some(()))
-    })
-    .await
-    .unwrap();
+    wait_known(&mut fixture, &session).await;
     let running = fixture.load(load());
     for outage in 0..OUTAGES {
         wait_committed(&running, 200).await.unwrap();
@@ -155,6 +169,7 @@ async fn a_router_that_is_killed_at_any_moment_goes_on_dropping_where_it_was() {
     const KILLS: usize = 8;
     let (mut fixture, session) = partitioned(builder()).await;
     fixture.start_accepted().await.unwrap();
+    wait_known(&mut fixture, &session).await;
     let running = fixture.load(load());
     for _ in 0..KILLS {
         wait_committed(&running, 100).await.unwrap();

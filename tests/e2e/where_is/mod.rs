@@ -9,6 +9,7 @@ mod delivered;
 mod held;
 mod large_topic;
 mod of_key;
+mod repeated;
 mod undelivered;
 
 /// What `where --json` answers.

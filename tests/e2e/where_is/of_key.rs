@@ -28,6 +28,18 @@ async fn the_latest_events_of_a_key_are_listed_with_their_states() {
     assert!(offsets.len() == 3 && offsets.is_sorted_by(|a, b| a > b), "{offsets:?}");
     assert_eq!(answer.json["searched"].as_array().unwrap().len(), 1, "one scan: {:#}", answer.json);
 
+    // Rows of one statement have one time.
+    let many = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) \
+         SELECT 'order', 'many', 'Made' FROM generate_series(1, 30)";
+    session.batch_execute(many).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let all = where_is(&fixture, &["--key", "many", "--limit", "1000"]).await;
+    let all = listed(&all, "offset");
+    let answer = where_is(&fixture, &["--key", "many", "--limit", "3"]).await;
+    assert_eq!(listed(&answer, "offset"), all[..3], "{:#}", answer.json);
+    let offsets: Vec<i64> = all.iter().filter_map(Value::as_i64).collect();
+    assert!(offsets.len() == 30 && offsets.is_sorted_by(|a, b| a > b), "{offsets:?}");
+
     fixture.kill_router().await.unwrap();
     let waiting = insert(&session, "order", "a 'key'").await;
     let answer = where_is(&fixture, &["--key", "a 'key'", "--limit", "2"]).await;

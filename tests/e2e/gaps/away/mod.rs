@@ -19,7 +19,7 @@ use rounds::rounds;
 mod exchanged;
 mod promoted;
 mod restarts;
-mod restored;
+pub(crate) mod restored;
 mod rounds;
 
 /// Rows that no server sends any more.
@@ -40,7 +40,7 @@ async fn committed(fixture: &mut Fixture) -> AtRisk {
     events.iter().map(|event| (event.id.to_string(), commit(event.xid))).collect()
 }
 
-async fn ids_in_kafka(fixture: &Fixture) -> HashSet<String> {
+pub(crate) async fn ids_in_kafka(fixture: &Fixture) -> HashSet<String> {
     let seen = fixture.seen().await.unwrap();
     seen.iter().map(|record| record.header("id").unwrap().to_owned()).collect()
 }

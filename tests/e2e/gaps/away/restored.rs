@@ -19,7 +19,7 @@ pub(super) const FORGOTTEN: u64 = 200;
 
 /// A server's files as they were when the first hundred events were confirmed; two hundred more
 /// have come since, and are confirmed. Neither server nor router runs.
-pub(super) struct OlderCopy {
+pub(crate) struct OlderCopy {
     pub(super) fixture: Fixture,
     files: PathBuf,
     /// All that was committed.
@@ -28,7 +28,11 @@ pub(super) struct OlderCopy {
 
 /// A copy of the stopped server's storage.
 pub(super) async fn fixture_with_older_copy() -> OlderCopy {
-    let mut fixture = streaming_fixture(Fixture::builder().track_commits()).await;
+    older_copy(streaming_fixture(Fixture::builder().track_commits()).await).await
+}
+
+/// The same, of a router that streams.
+pub(crate) async fn older_copy(mut fixture: Fixture) -> OlderCopy {
     fixture.router.sigterm().unwrap();
     fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap();
     fixture.postgres.stop(ShutdownMode::Fast, SHORT_DEADLINE).await.unwrap();
@@ -81,7 +85,7 @@ impl OlderCopy {
     }
 
     /// Puts the older files in the place of the others.
-    pub(super) fn put_back(self) -> (Fixture, AtRisk) {
+    pub(crate) fn put_back(self) -> (Fixture, AtRisk) {
         let data = self.fixture.postgres.data_dir();
         std::fs::remove_dir_all(&data).unwrap();
         std::fs::rename(&self.files, &data).unwrap();
@@ -113,7 +117,7 @@ async fn position_of_the_witness(fixture: &Fixture) -> PgLsn {
 
 /// Writes until the server's WAL is longer than it was before the restore: its length alone no
 /// longer shows the restore.
-pub(super) async fn write_past_what_kafka_has(fixture: &mut Fixture) {
+pub(crate) async fn write_past_what_kafka_has(fixture: &mut Fixture) {
     let known = position_of_the_witness(fixture).await;
     while fixture.postgres.current_wal_lsn().await.unwrap() <= known {
         write(fixture, 100).await;

@@ -35,6 +35,14 @@ impl Command {
         tokio::time::timeout(SHORT_DEADLINE, says).await.unwrap();
     }
 
+    /// Returns what it says of it.
+    pub(super) async fn ends_refused(self) -> String {
+        let output = self.child.wait_with_output().await.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        said
+    }
+
     pub(super) async fn succeeds(mut self) {
         while self.said.next_line().await.unwrap().is_some() {}
         assert!(self.child.wait().await.unwrap().success());

@@ -107,7 +107,7 @@ const CANCELLED: [Round; 15] = [
     back(&[("stream-slot-made", 1)], &[("polling-slot-dropped", 1)]),
     back(&[("stream-rows-noted", 1)], &[("polling-slot-dropped", 1)]),
     back(&[("stream-sent", 1)], &[("polling-rows-forgotten", 1)]),
-    back(&[("stream-sent-noted", 1)], &[("polling-marked", 1)]),
+    back(&[("stream-sent-noted", 1)], &[("polling-slot-dropped", 1)]),
     back(&[("stream-witness-written", 1)], &[("polling-witness-deleted", 1)]),
     back(&[("stream-handed-over", 1)], &[("polling-slot-dropped", 1)]),
     back(&[("stream-complete", 1)], &[]),

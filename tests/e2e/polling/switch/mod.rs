@@ -1,9 +1,12 @@
 //! From polling to the stream and back, as docs/polling.md describes it: writers go on all the
 //! time.
 
+mod altered;
 mod command;
+mod identity;
 mod kills;
 mod refusals;
+mod restored;
 mod standbys;
 mod tables;
 

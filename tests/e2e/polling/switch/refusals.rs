@@ -370,7 +370,12 @@ async fn tables_whose_stream_keeps_no_witness_are_polled_when_a_person_says_that
     assert_eq!(exit, Some(1), "{said}");
     assert!(said.contains("--streamed"), "{said}");
     assert!(count(&session, "outbox where published_at is null").await > 0);
-    let (exit, said) = run(&fixture, &["switch", "polling", "--yes", "--streamed"]).await;
+    let line = ["switch", "polling", "--yes", "--streamed"];
+    let (exit, said) = run(&fixture, &line).await;
+    // Nor does any say since when their rows are events.
+    let to_type = "outbox-router switch polling --streamed --older give-up --admin-url";
+    assert!(exit == Some(1) && said.contains(to_type), "{said}");
+    let (exit, said) = run(&fixture, &[&line[..], &["--older", "give-up"]].concat()).await;
     assert_eq!(exit, Some(0), "{said}");
     assert_eq!(count(&session, "outbox where published_at is null").await, 0, "{said}");
     // The publication was made before, by somebody else.
