@@ -239,8 +239,12 @@ pub struct WitnessReport {
     pub began_without: Option<Mark>,
     /// Topics that are gone with their records.
     pub lost_topics: Vec<LostTopic>,
-    /// From where on the rows of outboxes and of their partitions are events; empty without a state
-    /// topic.
+    /// The end of WAL when slot, publication and tables were last found as they must be. Whatever
+    /// was committed before that position, and is an event by [`Self::since`], was published as it
+    /// must be.
+    pub verified: Option<Lsn>,
+    /// From where on the rows of outboxes and of their partitions are events, by the same reading;
+    /// empty without a state topic.
     pub since: Arc<BTreeMap<Place, EventsSince>>,
 }
 
@@ -257,6 +261,7 @@ impl Default for WitnessReport {
             accepted: Vec::new(),
             began_without: None,
             lost_topics: Vec::new(),
+            verified: None,
             since: Arc::default(),
         }
     }

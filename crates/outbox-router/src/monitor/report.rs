@@ -59,10 +59,6 @@ pub struct MonitorReport {
     pub findings: Vec<Failure>,
     /// On a standby: that a program reads the slot which is no router of this pipeline.
     pub foreign_reader: Option<Failure>,
-    /// The end of WAL when slot, publication and tables were last found as they must be, on the
-    /// present connection; `None` while they are not. Whatever was committed before that position
-    /// was published as it must be.
-    pub verified: Option<Lsn>,
     /// Alterations that the catalog explains, seen by this process, or by a session that compared
     /// with the witness. The catalog does not show whether rows were left out meanwhile.
     pub alterations: Vec<Failure>,
@@ -121,7 +117,6 @@ impl MonitorReport {
             trouble: None,
             findings: Vec::new(),
             foreign_reader: None,
-            verified: None,
             alterations: Vec::new(),
             gap: None,
             pin: None,

@@ -194,11 +194,15 @@ pub(crate) async fn delete(
 /// The values of a row `t` as texts, each as `concat` writes it: as the stream does. A cast would
 /// cut the blanks of `char(n)`, and write `true` where the stream has `t`. An id that was written
 /// down is compared with all of them, since another column than now may have been `columns.id`
-/// then. What is larger than an entry of an index is no id, and is not even read.
+/// then. What is larger than an entry of an index is no id, and is not even read. One collation for
+/// all, and the one of the entries' index: columns may have several.
 pub(crate) fn texts<'n>(columns: impl IntoIterator<Item = &'n str>) -> Vec<String> {
     let text = |name| {
         let column = format!("t.{}", quote_identifier(name));
-        format!("concat(case when pg_column_size({column}) <= 2704 then {column} end)")
+        format!(
+            "concat(case when pg_column_size({column}) <= 2704 then {column} end) \
+             collate \"default\""
+        )
     };
     columns.into_iter().map(text).collect()
 }

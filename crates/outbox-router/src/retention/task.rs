@@ -336,8 +336,8 @@ impl Round<'_> {
             tracing::warn!(
                 table = %table.name, rows = older,
                 hint = "once they are not needed: outbox-router cleanup --older",
-                "rows stay that were written before the table was an outbox of this pipeline: \
-                 nothing shows that they were ever sent"
+                "rows stay that were written before the table was an outbox of this pipeline, or \
+                 was altered: nothing shows that they were ever sent"
             );
         }
         table.older = older;
@@ -365,8 +365,11 @@ impl Round<'_> {
     /// Up to where everything is delivered.
     async fn confirmed(&self, session: Session<'_>) -> Result<Confirmed, Failure> {
         let baseline = self.baseline();
-        let position = self.channels.relay.borrow().snapshot.confirmed;
-        let verified = self.channels.monitor.borrow().verified.unwrap_or(Lsn::ZERO);
+        let (position, verified) = {
+            let relay = &self.channels.relay.borrow().snapshot;
+            // What it shows then of the tables is of the same reading, or of a later one.
+            (relay.confirmed, relay.witness.verified.unwrap_or(Lsn::ZERO))
+        };
         let here = session.identity().await?;
         let slot_name = &self.settings.slot;
         let reading =

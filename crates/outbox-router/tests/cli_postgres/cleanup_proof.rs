@@ -251,6 +251,23 @@ async fn a_slot_that_does_not_send_the_last_transaction_again_shows_nothing() {
 }
 
 /// The slot sends nothing that was written before the table was in the publication.
+/// The catalog shows that the publication was altered, and not that it withheld inserts meanwhile.
+#[tokio::test]
+async fn rows_from_before_an_alteration_stay_until_a_person_gives_them_up() {
+    let server = outbox();
+    insert(&server, "sent", "now()");
+    server.sql("alter publication outbox_router set (publish = 'update')");
+    insert(&server, "lost", "now()");
+    server.sql("alter publication outbox_router set (publish = 'insert, truncate')");
+    confirm(&server);
+    let output = cleanup(&server, &[]).await;
+    assert_eq!((output.exit, output.err.as_str()), (Exit::Done, ""), "{output:?}");
+    assert!(output.out.contains("2 from before the table was an outbox"), "{output:?}");
+    assert_eq!(ids(&server, "outbox"), "lost sent");
+    let output = cleanup(&server, &["--older"]).await;
+    assert!(output.out.contains("2 rows deleted"), "{output:?}");
+}
+
 #[tokio::test]
 async fn rows_of_a_table_that_joined_later_stay_until_a_person_gives_them_up() {
     let fixture = Fixture::start().await;

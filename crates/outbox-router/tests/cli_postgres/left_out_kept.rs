@@ -56,3 +56,18 @@ async fn a_row_stays_that_was_left_out_of_what_is_a_partition_now_or_of_a_table_
     server.sql(DECIDED);
     assert!(done(&cleanup(&server, &all).await).contains("1 rows deleted, 0 kept"));
 }
+
+#[tokio::test]
+async fn a_row_that_was_left_out_is_found_whatever_the_collations_of_its_columns() {
+    let server = outbox();
+    for id in ["l1", "o1"] {
+        insert(&server, id, HOUR_AGO);
+    }
+    leave_out(&server, "l1");
+    server.sql("alter table outbox add one text collate \"C\", add other text collate \"POSIX\"");
+    confirm(&server);
+    let removed = cleanup(&server, &["--yes", "--older"]).await;
+    assert!(done(&removed).contains("1 rows deleted, 1 kept"), "{removed:?}");
+    server.sql("update outbox_router.left_out set event_id = 'l0'");
+    refused(&cleanup(&server, &["--yes", "--older"]).await, "all rows stay: 'l0'\n");
+}

@@ -117,3 +117,31 @@ async fn what_a_partition_had_before_it_was_attached_is_from_before() {
     assert_eq!((sent.exit, sent.err.as_str()), (Exit::Done, ""), "{sent:?}");
     assert_eq!(fixture.pending(), "5");
 }
+
+#[tokio::test]
+async fn rows_with_an_array_in_their_key_are_found_again() {
+    let table = TABLE
+        .replace("bigint primary key", "bigint not null")
+        .replace("payload jsonb", "tags text[] not null default '{a,\"b c\"}', payload jsonb");
+    let table = format!("{}, primary key (id, tags))", table.strip_suffix(')').expect("a table"));
+    let fixture = Fixture::of(&table).await;
+    fixture.server.sql("insert into outbox (id, tags) values (5, '{}'), (6, '{NULL}')");
+    let sent = fixture.switch(&["--older", "send"]).await;
+    assert_eq!((sent.exit, sent.err.as_str()), (Exit::Done, ""), "{sent:?}");
+    assert_eq!((fixture.pending().as_str(), fixture.slots().as_str()), ("1 2 5 6", "0"));
+}
+
+/// The catalog shows that the publication was altered, and not that it withheld inserts meanwhile.
+#[tokio::test]
+async fn rows_from_before_an_alteration_of_the_publication_are_not_marked() {
+    let fixture = Fixture::start().await;
+    fixture.server.sql("update outbox set published_at = now() where id < 3");
+    fixture.server.sql("alter publication outbox_router set (publish = 'update')");
+    fixture.server.sql("insert into outbox (id) values (5)");
+    fixture.server.sql("alter publication outbox_router set (publish = 'insert, truncate')");
+    let refused = fixture.switch(&[]).await;
+    assert!(refused.err.contains("3 pending rows of public.outbox are from before"), "{refused:?}");
+    let sent = fixture.switch(&["--older", "send"]).await;
+    assert_eq!((sent.exit, sent.err.as_str()), (Exit::Done, ""), "{sent:?}");
+    assert_eq!((fixture.pending().as_str(), fixture.slots().as_str()), ("3 4 5", "0"));
+}

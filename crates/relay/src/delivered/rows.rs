@@ -47,7 +47,7 @@ impl EventPart {
     ) -> Option<Self> {
         let since = links.iter().try_fold(self.since, |last, link| {
             let since = known.get(&Place::partition(link.part, link.attached_by.as_u32()))?;
-            Some(last.max(*since))
+            Some(last.and(*since))
         })?;
         Some(Self { oid, since, links })
     }

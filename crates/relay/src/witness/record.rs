@@ -13,7 +13,9 @@ use crate::{
     held::TableMark,
     progress::LastTransaction,
     routing::table::TableName,
-    source::{Catalog, CatalogRelation, Gap, History, Mark, ServerMoment},
+    source::{
+        Catalog, CatalogRelation, Gap, History, Mark, ServerMoment, publication::altered_tables,
+    },
     wording,
 };
 
@@ -242,16 +244,27 @@ impl Witness {
         self.know_since(now);
     }
 
-    /// The rows of places that are new are events from this reading of the catalog on; places that
-    /// are gone lose what they had.
+    /// From where on rows are events, as a reading of the catalog shows it that comes after this
+    /// record.
+    pub fn since_by(&self, now: &Catalog) -> Arc<BTreeMap<Place, EventsSince>> {
+        let mut next = self.clone();
+        next.know_since(now);
+        next.since
+    }
+
+    /// The rows of places that are new are events from this reading of the catalog on, and those of
+    /// tables that were altered since the reading of [`Self::catalog`]; places that are gone lose
+    /// what they had.
     pub(super) fn know_since(&mut self, now: &Catalog) {
         let of_table = |oid: &Oid| {
             let partitions = now.with_oid(*oid).into_iter().flat_map(CatalogRelation::places);
             partitions.chain([Place::table(*oid)])
         };
         let places: BTreeSet<Place> = self.tables.iter().flat_map(of_table).collect();
+        let altered = altered_tables(&self.catalog, now);
+        let altered: BTreeSet<Place> = altered.iter().flat_map(of_table).collect();
         let since = Arc::make_mut(&mut self.since);
-        since.retain(|place, _| places.contains(place));
+        since.retain(|place, _| places.contains(place) && !altered.contains(place));
         let Some(next) = &now.next else { return };
         for place in places {
             since.entry(place).or_insert_with(|| next.since(place.oid));

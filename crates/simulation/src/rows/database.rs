@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use relay::{
     Lsn, Oid, PgTimestamp, TableName,
     delivered::{EventPart, EventsSince, FullXid, PartitionLink, Place},
-    source::{Catalog, CatalogRelation, History, NextRows, Partition, Storage, TableKind},
+    source::{
+        Catalog, CatalogRelation, History, Inserts, NextRows, Partition, Partitions, Publication,
+        PublishedTable, Storage, TableKind,
+    },
 };
 
 use crate::xid;
@@ -130,6 +133,8 @@ pub struct Database {
     pub parts: Vec<Part>,
     /// The entries of the publication, by table: another one each time it is added.
     pub published: BTreeMap<usize, u64>,
+    /// Its own row.
+    pub publication: Publication,
     /// The slot's `confirmed_flush_lsn`.
     pub slot: Option<u64>,
     /// The time.
@@ -145,6 +150,11 @@ pub const PLAIN: usize = 1;
 /// The OID by which the witness names an outbox.
 pub fn oid_of(table: usize) -> Oid {
     Oid::from_u32(u32::try_from(table).expect("few tables") + 10)
+}
+
+/// Its name.
+pub fn name_of(table: usize) -> TableName {
+    TableName { schema: "public".into(), name: format!("outbox_{table}") }
 }
 
 /// A time of the simulated clock.
@@ -164,6 +174,15 @@ impl Database {
             log: Vec::new(),
             parts: Vec::new(),
             published: BTreeMap::new(),
+            publication: Publication {
+                oid: Oid::from_u32(9),
+                written_by: 1,
+                owner: Oid::from_u32(8),
+                options: "insert".to_owned(),
+                inserts: Inserts::Published,
+                partitions: Partitions::ViaRoot,
+                tables: Vec::new(),
+            },
             slot: None,
             clock: 0,
             next_oid: 100,
@@ -230,6 +249,7 @@ impl Database {
     /// Whether pgoutput finds the outbox of a row that is written there now.
     pub fn publishes(&self, part: &Part) -> bool {
         self.slot.is_some()
+            && self.publication.inserts == Inserts::Published
             && self.published.contains_key(&part.table)
             && part.attachment == Attachment::Attached
     }
@@ -288,7 +308,7 @@ impl Database {
             let partitions = partitions.collect();
             CatalogRelation {
                 oid: oid_of(table),
-                name: TableName { schema: "public".into(), name: format!("outbox_{table}") },
+                name: name_of(table),
                 named_by: None,
                 formerly: Vec::new(),
                 kind: TableKind::Plain,
@@ -307,7 +327,19 @@ impl Database {
             .collect();
         let (xid, at) = (FullXid::from_u64(self.next_xid), time(self.clock));
         let next = Some(NextRows { xid, at, empty });
-        Catalog { publication: None, relations: tables.map(relation).into(), next }
+        let published = self.published.iter().map(|(table, entry)| PublishedTable {
+            oid: oid_of(*table),
+            name: name_of(*table),
+            kind: TableKind::Plain,
+            columns: Vec::new(),
+            row_filter: None,
+            entry: u32::try_from(*entry).ok().map(Oid::from_u32),
+            schema_entry: None,
+        });
+        let tables_published = published.collect();
+        let publication = Publication { tables: tables_published, ..self.publication.clone() };
+        let (publication, relations) = (Some(publication), tables.map(relation).into());
+        Catalog { publication, relations, next }
     }
 
     /// The slot's position.

@@ -1,6 +1,6 @@
 //! What persons and tools do to the server around a pipeline.
 
-use relay::delivered::FullXid;
+use relay::{delivered::FullXid, source::Inserts};
 
 use super::{
     database::{Attachment, Database, PARTITIONED, PLAIN, Part, Row, Running},
@@ -115,12 +115,27 @@ impl RowsWorld {
         if !self.random.one_in(3) {
             return None;
         }
+        if self.random.one_in(2) {
+            self.set_publish(Inserts::Withheld);
+            return Some("inserts withheld");
+        }
         let table = if self.random.one_in(2) { PLAIN } else { PARTITIONED };
         if self.database.published.remove(&table).is_none() {
             self.next_entry += 1;
             self.database.published.insert(table, self.next_entry);
         }
         Some("publication altered")
+    }
+
+    /// A person publishes inserts, or not. What is published besides, shows whether it is as
+    /// before.
+    pub(super) fn set_publish(&mut self, inserts: Inserts) {
+        let xid = FullXid::from_u64(self.database.assign());
+        let others = self.random.below(3);
+        let publication = &mut self.database.publication;
+        publication.written_by = xid.of_row().as_u32();
+        publication.inserts = inserts;
+        publication.options = format!("{inserts:?} and {others}");
     }
 
     /// A person moves the slot, or makes another.

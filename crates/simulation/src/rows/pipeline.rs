@@ -5,13 +5,16 @@
 use std::collections::BTreeSet;
 
 use relay::{
-    Lsn,
+    Failure, Lsn, OutboxTable, Outboxes,
     delivered::FullXid,
-    source::History,
+    source::{
+        Catalog, History, Inserts,
+        publication::{Watched, compare},
+    },
     witness::{LastTransaction, Witness},
 };
 
-use super::database::{Commit, Database, oid_of, time};
+use super::database::{Commit, Database, name_of, oid_of, time};
 
 /// What becomes of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +49,6 @@ pub struct Pipeline {
     pub process: Option<Process>,
     /// The record in the state topic.
     pub witness: Witness,
-    /// The entries of the publication that the witness names.
-    pub entries: Vec<(usize, u64)>,
     /// Something is open that a person has to accept.
     pub is_open: bool,
     /// Ids of rows that are in a topic.
@@ -65,37 +66,30 @@ impl Pipeline {
             tables: BTreeSet::from([super::database::PARTITIONED]),
             process: None,
             witness: Witness::at(database.slot_at().unwrap_or(Lsn::ZERO)),
-            entries: Vec::new(),
             is_open: false,
             topic: BTreeSet::new(),
             held: BTreeSet::new(),
             given_up: BTreeSet::new(),
         };
-        pipeline.read_source(database);
+        pipeline.read_source(database, database.catalog());
         pipeline
     }
 
     /// What a session or the monitor takes over from the catalog.
-    fn read_source(&mut self, database: &Database) {
+    fn read_source(&mut self, database: &Database, catalog: Catalog) {
         let tables = self.tables.iter().map(|table| oid_of(*table)).collect();
-        self.witness.set_tables(tables, &database.catalog());
-        self.entries = self.entries_now(database).unwrap_or_default();
+        self.witness.set_tables(tables, &catalog);
+        self.witness.catalog = Catalog { next: None, ..catalog };
         self.witness.history = Some(database.history.clone());
     }
 
-    /// The entries of the configured tables; `None`: one lacks.
-    fn entries_now(&self, database: &Database) -> Option<Vec<(usize, u64)>> {
-        let entry = |table: &usize| Some((*table, *database.published.get(table)?));
-        self.tables.iter().map(entry).collect()
-    }
-
-    /// Whether the publication has the tables, and those of the witness by the same entries.
-    fn is_published(&self, database: &Database) -> bool {
-        let Some(now) = self.entries_now(database) else { return false };
-        self.entries
-            .iter()
-            .filter(|(table, _)| self.tables.contains(table))
-            .all(|known| now.contains(known))
+    /// Whether nothing shows that the publication leaves rows of the tables out, or has since it
+    /// was as `before`.
+    pub fn is_published(&self, before: &Catalog, now: &Catalog) -> bool {
+        let tables = self.tables.iter().map(|table| OutboxTable::with_defaults(name_of(*table)));
+        let outboxes = Outboxes { tables: tables.collect() };
+        let watched = Watched { publication: "p", outboxes: &outboxes };
+        compare(watched, Some(before), now).iter().all(Failure::is_note)
     }
 
     /// Starts a router, unless something is open or it finds a gap.
@@ -117,16 +111,17 @@ impl Pipeline {
                 && one.sent.iter().any(|row| self.tables.contains(&row.table))
         };
         let has_others = self.witness.last.is_some() && database.log.iter().any(is_other);
+        let catalog = database.catalog();
         let is_whole = is_same
             && !has_others
             && slot <= position
             && position <= database.wal
             && self.witness.last.as_ref().is_none_or(sends_again)
-            && self.is_published(database);
+            && self.is_published(&self.witness.catalog, &catalog);
         if !is_whole {
             return self.is_open = true;
         }
-        self.read_source(database);
+        self.read_source(database, catalog);
         // Without a last transaction nothing tells what comes again, so all of it is sent.
         let position = self.witness.last.map_or(slot, |_| position);
         self.process = Some(Process {
@@ -179,12 +174,13 @@ impl Pipeline {
             self.process = None;
             return;
         }
-        if !self.is_published(database) {
+        let catalog = database.catalog();
+        if !self.is_published(&self.witness.catalog, &catalog) {
             self.process = None;
             self.is_open = true;
             return;
         }
-        self.read_source(database);
+        self.read_source(database, catalog);
         if let Some(process) = &mut self.process {
             process.verified = database.wal;
         }
@@ -197,6 +193,7 @@ impl Pipeline {
             return false;
         }
         let slot = database.slot.unwrap_or(database.wal);
+        database.publication.inserts = Inserts::Published;
         for table in &self.tables {
             // Added again, where it was taken out.
             let entry = database.wal + 1;
@@ -208,7 +205,7 @@ impl Pipeline {
         self.is_open = false;
         self.witness.position = Lsn::from_u64(slot);
         self.witness.last = None;
-        self.read_source(database);
+        self.read_source(database, database.catalog());
         true
     }
 }

@@ -2,11 +2,13 @@
 //! a time, so that anything may happen in between, and prove with the product's own
 //! [`relay::delivered`]. The SQL of a step is what the product's statement does.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use relay::{
     Lsn, Oid,
     delivered::{
-        Acknowledged, Confirmed, Covered, DeliveredRows, EventPart, Evidence, FullXid, Horizon,
-        Horizons, PartitionRows, Witnessed, Writers, WrittenBy,
+        Acknowledged, Confirmed, Covered, DeliveredRows, EventPart, EventsSince, Evidence, FullXid,
+        Horizon, Horizons, PartitionRows, Place, Witnessed, Writers, WrittenBy,
     },
     source::SlotHealth,
     testing::samples,
@@ -37,6 +39,8 @@ pub struct Remover {
     /// Of the command.
     horizon: Option<Horizon>,
     witness: Option<Witness>,
+    /// From where on rows are events, as the command has proved it.
+    since: Arc<BTreeMap<Place, EventsSince>>,
     covered: Option<Covered>,
     /// The table at hand, and its proof.
     sweep: Option<(usize, DeliveredRows)>,
@@ -54,7 +58,8 @@ pub struct Done {
 }
 
 impl Done {
-    fn seen(name: &'static str) -> Self {
+    /// Nothing is removed.
+    pub(super) fn seen(name: &'static str) -> Self {
         Self { removed: Vec::new(), seen: vec![name] }
     }
 }
@@ -72,6 +77,7 @@ impl Remover {
             xmin: None,
             horizon: None,
             witness: None,
+            since: Arc::default(),
             covered: None,
             sweep: None,
             partition: None,
@@ -130,11 +136,11 @@ impl Remover {
         else {
             return Done::default();
         };
-        let witness = match self.kind {
-            Kind::Run => Some(&pipeline.witness),
-            Kind::Cleanup => self.witness.as_ref(),
+        let since = match self.kind {
+            Kind::Run => &pipeline.witness.since,
+            Kind::Cleanup => &self.since,
         };
-        let parts = witness.and_then(|witness| database.event_parts(*table, &witness.since));
+        let parts = database.event_parts(*table, since);
         self.sweep = parts.map(|parts| (*table, covered.rows_of(parts)));
         Done::default()
     }
@@ -190,11 +196,9 @@ impl Remover {
             confirmed = Confirmed::by(Evidence { nothing_before, ..evidence }).ok()?;
         }
         let covered = horizon.covered(&confirmed)?;
-        // The publication is compared with the witness's.
-        let is_as_known =
-            |(table, entry): &(usize, u64)| database.published.get(table) == Some(entry);
-        pipeline.entries.iter().all(is_as_known).then_some(())?;
-        self.witness = Some(witness);
+        let now = database.catalog();
+        pipeline.is_published(&witness.catalog, &now).then_some(())?;
+        self.since = witness.since_by(&now);
         Some(covered)
     }
 

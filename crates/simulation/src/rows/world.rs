@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use relay::{
     Lsn, Oid,
     delivered::{EventsSince, FullXid},
+    source::Inserts,
 };
 
 use super::{
@@ -113,6 +114,10 @@ impl RowsWorld {
 
     fn step(&mut self) -> Done {
         let mut done = Done::default();
+        if self.database.publication.inserts == Inserts::Withheld && self.random.one_in(8) {
+            self.set_publish(Inserts::Published);
+            return Done::seen("inserts published again");
+        }
         let seen = match self.random.below(63) {
             0..=5 => self.begin(),
             6..=19 => self.write(),

@@ -29,8 +29,8 @@ pub struct CleanupArgs {
     #[arg(long = "slow", num_args = 0, default_value = "indexed")]
     #[arg(default_missing_value = "whole")]
     pub pace: Pace,
-    /// Remove also rows from before the table was an outbox of this pipeline: nothing shows that
-    /// they were ever sent
+    /// Remove also rows from before the table was an outbox of this pipeline, or was altered:
+    /// nothing shows that they were ever sent
     #[arg(long = "older", num_args = 0, default_value = "kept")]
     #[arg(default_missing_value = "given-up")]
     pub older: Older,

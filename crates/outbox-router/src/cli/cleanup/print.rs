@@ -58,8 +58,8 @@ impl Cleaned {
         );
         if older > 0 {
             text += &format!(
-                ", {older} from before the table was an outbox of this pipeline, so nothing shows \
-                 that they were sent: --older removes them"
+                ", {older} from before the table was an outbox of this pipeline, or was altered, \
+                 so nothing shows that they were sent: --older removes them"
             );
         }
         text

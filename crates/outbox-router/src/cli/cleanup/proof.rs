@@ -98,8 +98,8 @@ pub(super) async fn prove(
             confirmed = Confirmed::by(Evidence { nothing_before, ..evidence })?;
         }
         if let Some(covered) = horizon.covered(&confirmed) {
-            check_published(session, config, &standing.witness).await?;
-            return Ok(Proof { horizon, confirmed, covered, since: standing.witness.since });
+            let since = check_published(session, config, &standing.witness).await?;
+            return Ok(Proof { horizon, confirmed, covered, since });
         }
         if Instant::now() >= until {
             let what = format!(
@@ -205,12 +205,13 @@ async fn is_idle(
     }
 }
 
-/// What the publication leaves out is confirmed, and not delivered.
+/// What the publication leaves out is confirmed, and not delivered. Returns from where on rows are
+/// events.
 async fn check_published(
     session: Session<'_>,
     config: &Config,
     witness: &Witness,
-) -> Result<(), Failure> {
+) -> Result<Arc<BTreeMap<Place, EventsSince>>, Failure> {
     let outboxes = config.outboxes();
     let publication = config.postgres.publication.as_str();
     let before = Some(&witness.catalog);
@@ -219,7 +220,7 @@ async fn check_published(
     let watched = Watched { publication, outboxes: &outboxes };
     let findings = compare(watched, before, &now);
     match findings.into_iter().find(|finding| !finding.is_note()) {
-        None => Ok(()),
+        None => Ok(witness.since_by(&now)),
         Some(finding) => Err(finding),
     }
 }

@@ -116,7 +116,8 @@ impl Switching<'_> {
         for (name, rows) in self.names.iter().zip(rows).filter(|(_, rows)| **rows > 0) {
             writeln!(
                 terminal.out,
-                "rows: {rows} of {name} from before the table was an outbox of the stream are {is}"
+                "rows: {rows} of {name} from before the table was an outbox of the stream, or was \
+                 altered, are {is}"
             )?;
         }
         Ok(())
@@ -125,8 +126,8 @@ impl Switching<'_> {
 
 fn refused(table: &TableName, older: i64, args: &ToPollingArgs) -> Failure {
     let what = format!(
-        "{older} pending rows of {table} are from before the table was an outbox of the stream: no \
-         slot has sent them, and they would be marked"
+        "{older} pending rows of {table} are from before the table was an outbox of the stream, or \
+         was altered: nothing shows that a slot has sent them, and they would be marked"
     );
     let failure = Failure::of(Case::SwitchOlder, what).naming(Name::Table, table);
     failure.naming(Name::TypedFlags, args.typed())

@@ -278,7 +278,11 @@ impl Switching<'_> {
         let left = left.iter().find(|failure| failure.code == Code::TableUnconfigured);
         match left {
             Some(failure) => Err(leaves_table(&failure.message).into()),
-            None => Ok(Delivered { end: end?, since: Some(witness.since) }),
+            None => {
+                let end = end?;
+                let since = Some(witness.since_by(end.catalog()));
+                Ok(Delivered { end, since })
+            }
         }
     }
 

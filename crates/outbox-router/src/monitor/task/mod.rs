@@ -157,7 +157,6 @@ impl<C: Connect> Monitor<C> {
 
     async fn open(&mut self) -> Result<MonitorSession, Failure> {
         // Another server may answer, on which positions mean something else.
-        self.report.verified = None;
         let connected = tokio::time::timeout(ANSWER_WITHIN, self.connect.connect()).await;
         let mut connection = connected.map_err(|_| unanswered("a connection attempt"))??;
         let SqlSession { client, driver } = &mut connection;
@@ -256,7 +255,7 @@ impl<C> Monitor<C> {
         let origin = Origin::of(reading.history.as_ref(), &self.channels.relay.borrow().snapshot);
         if let Origin::Elsewhere(finding) = origin {
             self.unknown();
-            (self.report.findings, self.report.verified) = (vec![finding], None);
+            self.report.findings = vec![finding];
             return;
         }
         self.report.polled_at = Some(Polled { at, wall: SystemTime::now() });
@@ -291,10 +290,7 @@ impl<C> Monitor<C> {
         for failure in self.report.findings.clone() {
             self.gap(failure, reading);
         }
-        self.report.verified = None;
         if self.report.findings.iter().all(Failure::is_note) {
-            // Read before the catalog was.
-            self.report.verified = Some(checked.lsn);
             self.overtaken(reading);
             self.announce_alterations(before.as_ref(), &catalog, &checked);
             let catalog = catalog.remember(&self.settings.outboxes, before.as_ref());
@@ -316,7 +312,6 @@ impl<C> Monitor<C> {
         self.catch_up();
         let slot = slot_checks::suitable(&self.settings.slot, reading);
         self.find(slot.err(), None, catalog, notes);
-        self.report.verified = None;
     }
 
     fn find(

@@ -138,10 +138,9 @@ fn abandoned<'r>(
 ) -> Option<String> {
     let abandoned = condition(table, Stuck::Abandoned, "t")?;
     let names: Vec<String> = (0..table.identity.len()).map(|place| format!("k{place}")).collect();
-    let types = table.identity.iter().map(|column| column.sql_type.as_str());
     Some(format!(
         "unnest({}, {}::xid[]) as x ({}, v) where t.xmin = x.v and {} and {abandoned}",
-        identities(types, rows.clone().map(|row| &row.id)),
+        identities(table.element_types(), rows.clone().map(|row| &row.id)),
         numbers(rows.map(|row| row.version)),
         names.join(", "),
         table.same_row("x", |place| format!("k{place}")),

@@ -50,7 +50,7 @@ impl Identity {
         let name = |place: usize| format!("k{place}");
         let names: Vec<String> = (0..table.identity.len()).map(name).collect();
         Self {
-            types: table.identity.iter().map(|column| column.sql_type.clone()).collect(),
+            types: table.element_types().map(str::to_owned).collect(),
             names: names.join(", "),
             same_row: table.same_row("x", name),
         }

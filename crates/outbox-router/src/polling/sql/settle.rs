@@ -95,7 +95,7 @@ impl SettleText {
             retried: of(retried(table), ", a, e, d"),
             abandoned: of(abandoned(table), ", a, e"),
             released: of(released(table), ""),
-            types: table.identity.iter().map(|column| column.sql_type.clone()).collect(),
+            types: table.element_types().map(str::to_owned).collect(),
             error: table.marks.last_error.as_ref().map_or(0, |error| error.max),
             encoding: match table.facts.encoding.as_str() {
                 // SQL_ASCII stores the bytes as they come.
@@ -236,7 +236,7 @@ impl Change {
     }
 }
 
-/// The identities of rows, one array for each of their columns, which have these types.
+/// The identities of rows, one array for each of their columns, with elements of these types.
 pub(super) fn identities<'t, 'r>(
     types: impl Iterator<Item = &'t str>,
     rows: impl Iterator<Item = &'r RowId> + Clone,

@@ -282,13 +282,12 @@ pub async fn columns_of(
     let columns: Vec<&String> = table.row.columns.iter().map(|column| &column.name).collect();
     let values = columns.iter().map(|name| format!("t.{}", quote_identifier(name)));
     let names: Vec<String> = (0..table.identity.len()).map(|place| format!("k{place}")).collect();
-    let types = table.identity.iter().map(|column| column.sql_type.as_str());
     let sql = format!(
         "{}select {} from {} t join unnest({}) as x ({}) on {}{COMMIT}",
         begin(Access::ReadOnly, Ways::Any),
         values.collect::<Vec<_>>().join(", "),
         table.quoted(),
-        identities(types, std::iter::once(row)),
+        identities(table.element_types(), std::iter::once(row)),
         names.join(", "),
         table.same_row("x", |place| format!("k{place}")),
     );

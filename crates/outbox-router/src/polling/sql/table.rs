@@ -63,6 +63,23 @@ pub(super) struct IdentityColumn {
     pub(super) operator: String,
 }
 
+impl IdentityColumn {
+    /// The type of the elements of an array of its values. PostgreSQL has no array of arrays:
+    /// `unnest` would give their elements.
+    fn element_type(&self) -> &str {
+        if self.is_array() { "text" } else { &self.sql_type }
+    }
+
+    fn is_array(&self) -> bool {
+        self.sql_type.ends_with("[]")
+    }
+
+    /// A value that an array of the [`Self::element_type`] has.
+    fn of_element(&self, value: String) -> String {
+        if self.is_array() { format!("{value}::{}", self.sql_type) } else { value }
+    }
+}
+
 impl PolledTable {
     /// That its name is not another table's meanwhile: this worker has no lease of that one, and
     /// its marks would hit the rows of that one.
@@ -183,11 +200,17 @@ impl PolledTable {
         quote_table(&self.name)
     }
 
+    /// The types of the elements of arrays of identities, one array for each column.
+    pub(super) fn element_types(&self) -> impl Iterator<Item = &str> {
+        self.identity.iter().map(IdentityColumn::element_type)
+    }
+
     /// That a row `t` has the identity that `other` shows in columns whose names `names` gives.
     pub(super) fn same_row(&self, other: &str, name: impl Fn(usize) -> String) -> String {
         let equal = self.identity.iter().enumerate().map(|(index, column)| {
             let own = quote_identifier(&column.name);
-            format!("t.{own} {} {other}.{}", column.operator, name(index))
+            let value = column.of_element(format!("{other}.{}", name(index)));
+            format!("t.{own} {} {value}", column.operator)
         });
         equal.collect::<Vec<_>>().join(" and ")
     }

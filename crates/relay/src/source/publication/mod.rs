@@ -15,6 +15,7 @@ pub mod statements;
 mod xmin;
 
 pub use altered::alterations;
+pub(crate) use altered::altered_tables;
 pub use comparison::{Watched, compare, withdrawn};
 
 #[cfg(test)]

@@ -162,7 +162,8 @@ impl Witness {
         if system(self) == system(&fresh) {
             // Of a table that is no outbox now, what is written until it is one again is in no
             // stream: its rows are events from then on.
-            let known = self.since.iter().filter(|(place, _)| fresh.since.contains_key(place));
+            let known = self.since_by(&fresh.catalog);
+            let known = known.iter().filter(|(place, _)| fresh.since.contains_key(place));
             Arc::make_mut(&mut since).extend(known);
             let read_at = fresh.checked.as_ref().map(|checked| checked.lsn);
             detached = self.detached_in(&fresh.catalog, read_at);

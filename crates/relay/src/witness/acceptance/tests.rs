@@ -372,6 +372,32 @@ fn a_table_that_is_no_outbox_when_gaps_are_accepted_has_events_from_then_on() {
     assert_eq!(since(&next), [(10, 800), (20, 990)]);
 }
 
+/// Inserts may have been withheld between the readings, which the catalog does not show.
+#[test]
+fn rows_are_events_from_the_last_alteration_of_the_publication_on() {
+    let record = Witness::begin(&read_before(800), "there", &Outboxes::default());
+    let altered = |xid| {
+        let mut now = Catalog { next: Some(next_rows(xid, &[])), ..samples::healthy() };
+        let publication = now.publication.as_mut().unwrap();
+        publication.written_by += 1;
+        publication.options.push('x');
+        now
+    };
+    assert_eq!(since(&record), [(10, 800)]);
+    let read = Witness { since: record.since_by(&altered(900)), ..record.clone() };
+    assert_eq!(since(&read), [(10, 900)]);
+    let mut next = record.clone();
+    next.set_tables(record.tables.clone(), &altered(900));
+    next.catalog = altered(900).recorded();
+    next.set_tables(record.tables.clone(), &altered(950));
+    assert_eq!(since(&next), [(10, 900)], "altered once");
+    let fresh = Baseline { catalog: altered(970), ..read_before(970) };
+    let fresh = Witness::begin(&fresh, "there", &Outboxes::default());
+    assert_eq!(since(&record.accept(&[], fresh, "ann")), [(10, 970)]);
+    let fresh = Witness::begin(&read_before(970), "there", &Outboxes::default());
+    assert_eq!(since(&record.accept(&[], fresh, "ann")), [(10, 800)]);
+}
+
 #[test]
 fn rows_are_events_from_the_first_reading_of_their_table_on() {
     let mut record = Witness::begin(&read_before(800), "there", &Outboxes::default());
