@@ -1,6 +1,7 @@
 //! `recover`: a slot is lost, and the rows are still in the table.
 
 mod interrupted;
+mod kept;
 mod long;
 mod lost;
 mod many;

@@ -89,11 +89,9 @@ async fn count(session: &DatabaseSession, what: &str) -> i64 {
 /// Waits until so many rows are left.
 async fn wait_left(session: &DatabaseSession, rows: i64) {
     let what = format!("{rows} rows in the outbox");
-    eventually(SHORT_DEADLINE, what, async || {
-        Ok((count(session, "outbox").await == rows).then_some(()))
-    })
-    .await
-    .unwrap();
+    eventually(DEADLINE, what, async || Ok((count(session, "outbox").await == rows).then_some(())))
+        .await
+        .unwrap();
 }
 
 /// Waits until a sweep that began after this call has ended.

@@ -65,7 +65,7 @@ async fn partitioned(builder: FixtureBuilder) -> (Fixture, DatabaseSession) {
 /// Waits until the partitions are there, and were read while they were empty: of a partition that
 /// had rows by then, nothing shows that all of them are events, and it stays.
 async fn wait_known(fixture: &mut Fixture, session: &DatabaseSession) {
-    eventually(SHORT_DEADLINE, "partitions", async || {
+    eventually(DEADLINE, "partitions", async || {
         Ok((count(session, "pg_inherits WHERE inhparent = 'outbox'::regclass").await > AHEAD)
             .then_some(()))
     })
@@ -78,7 +78,7 @@ async fn wait_known(fixture: &mut Fixture, session: &DatabaseSession) {
         let at = status.pointer("/monitor/polled_at").and_then(Value::as_f64);
         at.is_some_and(|at| at > made + 1.0)
     };
-    fixture.router.wait_status("a reading of them", SHORT_DEADLINE, is_later).await.unwrap();
+    fixture.router.wait_status("a reading of them", DEADLINE, is_later).await.unwrap();
 }
 
 /// Waits until rows were dropped that had a row when this call began.
@@ -156,7 +156,7 @@ async fn delivered_partitions_go_whole_and_no_undelivered_row_goes_with_them() {
 /// would stay.
 async fn wait_none_detached(session: &DatabaseSession) {
     let left = "pg_class WHERE relname LIKE 'outbox\\_p%' AND relkind = 'r' AND NOT relispartition";
-    eventually(SHORT_DEADLINE, "no detached partition", async || {
+    eventually(DEADLINE, "no detached partition", async || {
         Ok((count(session, left).await == 0).then_some(()))
     })
     .await

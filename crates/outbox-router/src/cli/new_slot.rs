@@ -71,6 +71,38 @@ pub(super) async fn drop_former(client: &Client, source: &Source) -> Result<bool
     }
 }
 
+/// Waits until every transaction has ended that writes now, prepared ones included. A slot that is
+/// created then has few to wait for: without a slot nothing keeps what is written meanwhile.
+///
+/// # Errors
+/// They did not end in time.
+pub(super) async fn wait_for_open(
+    client: &Client,
+    slot: &str,
+    wait: Duration,
+    out: &mut (dyn io::Write + Send),
+) -> Result<(), TaskError> {
+    // A snapshot lists those that began before the last one that has ended.
+    client.batch_execute("select pg_current_xact_id()").await?;
+    let list = "select array(select x::text from pg_snapshot_xip(pg_current_snapshot()) x \
+                where x = any ($1::text[]::xid8[]) or $1 is null)";
+    let mut open: Option<Vec<String>> = None;
+    let mut waits = TransactionWaits::of("the slot");
+    let until = Instant::now() + wait;
+    loop {
+        let left: Vec<String> = client.query_one(list, &[&open]).await?.try_get(0)?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        waits.report(client, Waited::These(&left), out).await?;
+        if Instant::now() >= until {
+            return Err(waits.failure(slot, wait).into());
+        }
+        open = Some(left);
+        sleep(POLL_INTERVAL).await;
+    }
+}
+
 /// Connects. To be done before a former slot is dropped: what the role may not do, or a server that
 /// has no free connection, then changes nothing.
 ///

@@ -306,14 +306,15 @@ pub(super) fn in_use(slot: &str, pid: i32) -> Failure {
 }
 
 /// Checks that what holds the slot is a router by its name, which finds gaps itself: of any other
-/// process that nothing is open cannot be said.
+/// process that nothing is open cannot be said. Publication and tables need no slot, and that
+/// router reads them every few seconds only.
 ///
 /// # Errors
-/// Another process holds the slot.
+/// Another process holds the slot, or publication or tables leave rows out.
 pub(super) async fn check_holder(
     client: &Client,
     config: &Config,
-    reading: &SourceReading,
+    (witness, reading): (&Witness, &SourceReading),
 ) -> Result<(), TaskError> {
     let holder = reading.slot_reading.slot.as_ref().and_then(|slot| slot.active_pid);
     let Some(pid) = holder else { return Ok(()) };
@@ -323,7 +324,14 @@ pub(super) async fn check_holder(
     match name {
         // It has left since it was read.
         None => Err(in_use(config.postgres.slot.as_str(), pid).into()),
-        Some(name) if name == config.name => Ok(()),
+        Some(name) if name == config.name => {
+            let outboxes = config.outboxes();
+            let publication = config.postgres.publication.as_str();
+            let watched = publication::Watched { publication, outboxes: &outboxes };
+            let mut found =
+                publication::compare(watched, Some(&witness.catalog), &reading.catalog).into_iter();
+            found.find(|finding| !finding.is_note()).map_or(Ok(()), |defect| Err(defect.into()))
+        }
         Some(name) => {
             let slot = config.postgres.slot.as_str();
             let what = format!("the slot {slot} is in use by pid {pid}, {name}, and no router");

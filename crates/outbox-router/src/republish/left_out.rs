@@ -216,17 +216,17 @@ pub(crate) struct Searched<'a> {
     pub(crate) id: Option<&'a str>,
 }
 
-/// Counts the entries of a table that none of its rows has an id of, and shows the ids of the first
-/// twenty as literals. Such a row was deleted, or its id was changed: then it may be any row. By
-/// the column of the id alone first, which need not print what PostgreSQL perhaps cannot print; the
-/// second statement, by the [`texts`] of all columns, decides where the first one finds any. Only
-/// where the table [`exists`].
+/// Counts a pipeline's entries of a table that none of its rows has an id of, and shows the ids of
+/// the first twenty as literals. Such a row was deleted, or its id was changed: then it may be any
+/// row. By the column of the id alone first, which need not print what PostgreSQL perhaps cannot
+/// print; the second statement, by the [`texts`] of all columns, decides where the first one finds
+/// any. Only where the table [`exists`].
 pub(crate) fn count_unfound(pipeline: &str, table: Searched<'_>, of_all: &[String]) -> [String; 2] {
     let of_id = texts(table.id);
     let count = |texts: &[String]| {
         format!(
             "with e as materialized (select distinct o.event_id from outbox_router.left_out o \
-               where {}), \
+               where o.pipeline = {} and {}), \
              found as materialized (select v.id from {} t \
                cross join lateral unnest(array[{}]::text[]) v (id) \
                where v.id in (select event_id from e)) \
@@ -234,6 +234,7 @@ pub(crate) fn count_unfound(pipeline: &str, table: Searched<'_>, of_all: &[Strin
                filter (where number <= 20), '') \
              from (select event_id, row_number() over (order by event_id) as number from e \
                where not exists (select from found f where f.id = e.event_id)) u",
+            quote_literal(pipeline),
             is_of(pipeline, table.oid),
             quote_table(table.name),
             texts.join(", ")
@@ -242,13 +243,14 @@ pub(crate) fn count_unfound(pipeline: &str, table: Searched<'_>, of_all: &[Strin
     [count(&of_id), count(of_all)]
 }
 
-/// The condition that an entry `o` is one of a table, of one of its partitions, or of a table that
-/// is gone: that may be any, since one that was restored from a dump has another OID.
+/// The condition that an entry `o`, of whichever pipeline, is one of a table, of one of its
+/// partitions, or of a table of this pipeline that is gone: that may be any, since one that was
+/// restored from a dump has another OID.
 pub(crate) fn is_of(pipeline: &str, table: u32) -> String {
     let pipeline = quote_literal(pipeline);
     // pg_partition_tree would lock each partition.
     format!(
-        "o.pipeline = {pipeline} and o.table_oid = any (array(\
+        "o.table_oid = any (array(\
            with recursive p as (select {table}::oid as oid \
              union select i.inhrelid from pg_inherits i join p on i.inhparent = p.oid) \
            select oid from p union all select g.table_oid from outbox_router.left_out g \
@@ -257,8 +259,8 @@ pub(crate) fn is_of(pipeline: &str, table: u32) -> String {
     )
 }
 
-/// The condition that a row was left out, and so is in no topic, by its [`texts`]. Only where the
-/// table [`exists`].
+/// The condition that a row was left out, and so is in no topic, by its [`texts`]: also by another
+/// pipeline, which may be the only one that routes it. Only where the table [`exists`].
 pub(crate) fn is_left_out(pipeline: &str, table: u32, texts: &[String]) -> String {
     format!(
         "exists (select from outbox_router.left_out o where {} \

@@ -22,7 +22,7 @@ pub(super) struct Archive {
 /// Looks for the archive of `outbox`, and checks that it takes the outbox's rows whole.
 ///
 /// # Errors
-/// It does not exist, lacks a column, may not be written to, or is published.
+/// It does not exist, lacks a column, is unlogged, may not be written to, or is published.
 pub(super) async fn find(
     session: Session<'_>,
     settings: &RetentionSettings,
@@ -60,6 +60,12 @@ pub(super) async fn find(
             format!("alter table {quoted} {}", add.join(", ")),
         );
     }
+    if let Some(unlogged) = &found.unlogged {
+        return refuse(
+            format!("the archive {unlogged} is unlogged, and empty after a crash of the server"),
+            format!("alter table {} set logged", quote_table(unlogged)),
+        );
+    }
     if found.inserts == Inserts::Forbidden {
         return refuse(format!("role {role} may not insert into the archive {table}"), grant);
     }
@@ -82,6 +88,8 @@ struct Described {
     oid: u32,
     columns: Vec<String>,
     inserts: Inserts,
+    /// The table itself, or one of its partitions.
+    unlogged: Option<TableName>,
 }
 
 /// What becomes of rows that the role inserts.
@@ -96,10 +104,14 @@ async fn described(session: Session<'_>, table: &TableName) -> Result<Option<Des
     let rows = session
         .rows(&format!(
             "select a.attname, has_schema_privilege(n.oid, 'usage') \
-               and has_table_privilege(c.oid, 'insert'), c.oid \
+               and has_table_privilege(c.oid, 'insert'), c.oid, u.nspname, u.relname \
              from pg_class c join pg_namespace n on n.oid = c.relnamespace \
              left join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 \
                and not a.attisdropped and a.attgenerated = '' \
+             left join lateral (select m.nspname, l.relname \
+               from pg_class l join pg_namespace m on m.oid = l.relnamespace \
+               where l.relpersistence = 'u' and (l.oid = c.oid \
+                 or l.oid in (select relid from pg_partition_tree(c.oid))) limit 1) u on true \
              where n.nspname = {} and c.relname = {} and c.relkind in ('r', 'p', 'f')",
             quote_literal(&table.schema),
             quote_literal(&table.name)
@@ -108,8 +120,11 @@ async fn described(session: Session<'_>, table: &TableName) -> Result<Option<Des
     let Some(first) = rows.first() else { return Ok(None) };
     let inserts = if text(first, 1)? == "t" { Inserts::Taken } else { Inserts::Forbidden };
     let oid = number(first, 2)?;
+    let unlogged = first.get(3).zip(first.get(4));
+    let unlogged = unlogged
+        .map(|(schema, name)| TableName { schema: schema.to_owned(), name: name.to_owned() });
     let columns = rows.iter().filter_map(|row| row.get(0)).map(str::to_owned).collect();
-    Ok(Some(Described { oid, columns, inserts }))
+    Ok(Some(Described { oid, columns, inserts, unlogged }))
 }
 
 async fn is_published(

@@ -104,7 +104,7 @@ async fn everything_open_is_closed_by_a_baseline_as_of_now() {
     let system_id = fixture.server.sql("select system_identifier from pg_control_system()");
     assert_eq!(record.history, Some(History { system_id, timeline: 1 }));
     let oid = fixture.server.sql("select oid from pg_publication");
-    assert_eq!(record.catalog.publication.unwrap().oid.to_string(), oid);
+    assert_eq!(record.catalog.publication.as_ref().unwrap().oid.to_string(), oid);
     let table = fixture.server.sql("select 'public.outbox'::regclass::oid");
     assert_eq!(record.tables.iter().map(ToString::to_string).collect::<Vec<_>>(), [table]);
     assert_eq!(record.partitions, before.partitions);
@@ -114,6 +114,28 @@ async fn everything_open_is_closed_by_a_baseline_as_of_now() {
     let again = fixture.accept(&[]).await;
     assert_eq!(again.exit, Exit::Done, "{again:?}");
     assert!(again.out.starts_with("nothing is open: everything before "), "{}", again.out);
+
+    // What is behind the slot may be another history's, of a server that was restored with it.
+    let now = fixture.server.sql("select pg_current_wal_insert_lsn()").parse().expect("an LSN");
+    let ahead = Witness { generation: record.generation + 1, position: now, ..record };
+    assert!(fixture.confirmed() < now);
+    fixture.kafka.put("router", &ahead).await;
+    let again = fixture.accept(&[]).await;
+    let unsent = format!("a router that starts compares what the slot sends again before {now}");
+    assert!(again.out.contains(&unsent), "{again:?}");
+
+    // A router that streams reads the publication every few seconds only.
+    let reader = fixture.server.read_slot_as("outbox-router", "outbox_router", "outbox_router");
+    let again = fixture.accept(&[]).await;
+    assert!(
+        again.out.starts_with(&format!("nothing is open: everything before {now}")),
+        "{again:?}"
+    );
+    fixture.server.sql("alter publication outbox_router drop table outbox");
+    let again = fixture.accept(&[]).await;
+    assert_eq!(again.exit, Exit::Failure, "{again:?}");
+    assert!(again.err.contains("P021: table public.outbox is not in publication"), "{again:?}");
+    drop(reader);
 }
 
 /// `recover` cannot compare with another cluster's records, so nobody is sent there and back.

@@ -333,6 +333,11 @@ async fn an_archive_has_exactly_what_was_removed() {
                      add column \"aggregate_id\" text, add column \"event_type\" text";
     assert!(lacking.err.contains(statement), "{}", lacking.err);
     server.sql(statement);
+    server.sql("alter table outbox_archive set unlogged");
+    let unlogged = cleanup(&server, &archive).await;
+    refused(&unlogged, "the archive public.outbox_archive is unlogged, and empty after a crash");
+    refused(&unlogged, "alter table \"public\".\"outbox_archive\" set logged");
+    server.sql("alter table outbox_archive set logged");
     server.sql("alter publication outbox_router add table outbox_archive");
     refused(&cleanup(&server, &archive).await, "is published, so its rows would be delivered");
     server.sql("alter publication outbox_router drop table outbox_archive");

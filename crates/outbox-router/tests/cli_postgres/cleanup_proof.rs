@@ -254,17 +254,23 @@ async fn a_slot_that_does_not_send_the_last_transaction_again_shows_nothing() {
 /// The catalog shows that the publication was altered, and not that it withheld inserts meanwhile.
 #[tokio::test]
 async fn rows_from_before_an_alteration_stay_until_a_person_gives_them_up() {
-    let server = outbox();
-    insert(&server, "sent", "now()");
+    let fixture = Fixture::start().await;
+    let server = &fixture.server;
+    insert(server, "sent", "now()");
     server.sql("alter publication outbox_router set (publish = 'update')");
-    insert(&server, "lost", "now()");
+    insert(server, "lost", "now()");
     server.sql("alter publication outbox_router set (publish = 'insert, truncate')");
-    confirm(&server);
-    let output = cleanup(&server, &[]).await;
+    confirm(server);
+    let mut known = fixture.kafka.record().await.unwrap();
+    known.generation += 1;
+    known.position =
+        server.sql("select confirmed_flush_lsn from pg_replication_slots").parse().unwrap();
+    fixture.kafka.put("router", &known).await;
+    let output = fixture.cleanup().await;
     assert_eq!((output.exit, output.err.as_str()), (Exit::Done, ""), "{output:?}");
     assert!(output.out.contains("2 from before the table was an outbox"), "{output:?}");
-    assert_eq!(ids(&server, "outbox"), "lost sent");
-    let output = cleanup(&server, &["--older"]).await;
+    assert_eq!(ids(server, "outbox"), "sent lost");
+    let output = fixture.run(&[&["cleanup", "--yes", "--older"], &NOW[..]].concat()).await;
     assert!(output.out.contains("2 rows deleted"), "{output:?}");
 }
 

@@ -58,6 +58,23 @@ async fn a_row_stays_that_was_left_out_of_what_is_a_partition_now_or_of_a_table_
 }
 
 #[tokio::test]
+async fn a_row_stays_that_another_pipeline_has_left_out() {
+    let server = outbox();
+    for id in ["l1", "o1"] {
+        insert(&server, id, HOUR_AGO);
+    }
+    leave_out(&server, "l1");
+    server.sql("update outbox_router.left_out set pipeline = 'another'");
+    confirm(&server);
+    let removed = cleanup(&server, &["--yes", "--older"]).await;
+    assert!(done(&removed).contains("1 rows deleted, 1 kept"), "{removed:?}");
+    // What that one looks for in vain does not stop this one.
+    server.sql("update outbox_router.left_out set event_id = 'l0'");
+    let removed = cleanup(&server, &["--yes", "--older"]).await;
+    assert!(done(&removed).contains("1 rows deleted, 0 kept"), "{removed:?}");
+}
+
+#[tokio::test]
 async fn a_row_that_was_left_out_is_found_whatever_the_collations_of_its_columns() {
     let server = outbox();
     for id in ["l1", "o1"] {

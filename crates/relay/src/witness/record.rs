@@ -1,7 +1,7 @@
 //! The fields of a pipeline's record, how two records compare, and how a gap enters a record.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::Arc,
 };
 
@@ -244,27 +244,31 @@ impl Witness {
         self.know_since(now);
     }
 
-    /// From where on rows are events, as a reading of the catalog shows it that comes after this
-    /// record.
+    /// From where on rows are events: of tables that were altered since the reading of
+    /// [`Self::catalog`], from this later reading on.
     pub fn since_by(&self, now: &Catalog) -> Arc<BTreeMap<Place, EventsSince>> {
-        let mut next = self.clone();
-        next.know_since(now);
-        next.since
+        let mut since = Arc::clone(&self.since);
+        for place in altered_tables(&self.catalog, now).iter().flat_map(|table| places(*table, now))
+        {
+            let Entry::Occupied(mut known) = Arc::make_mut(&mut since).entry(place) else {
+                continue;
+            };
+            match &now.next {
+                Some(next) => *known.get_mut() = next.since(place.oid),
+                None => drop(known.remove()),
+            }
+        }
+        since
     }
 
-    /// The rows of places that are new are events from this reading of the catalog on, and those of
-    /// tables that were altered since the reading of [`Self::catalog`]; places that are gone lose
-    /// what they had.
+    /// The rows of places that are new, or were altered, are events from this reading of the
+    /// catalog on; places that are gone lose what they had.
     pub(super) fn know_since(&mut self, now: &Catalog) {
-        let of_table = |oid: &Oid| {
-            let partitions = now.with_oid(*oid).into_iter().flat_map(CatalogRelation::places);
-            partitions.chain([Place::table(*oid)])
-        };
-        let places: BTreeSet<Place> = self.tables.iter().flat_map(of_table).collect();
-        let altered = altered_tables(&self.catalog, now);
-        let altered: BTreeSet<Place> = altered.iter().flat_map(of_table).collect();
+        let places: BTreeSet<Place> =
+            self.tables.iter().flat_map(|table| places(*table, now)).collect();
+        self.since = self.since_by(now);
         let since = Arc::make_mut(&mut self.since);
-        since.retain(|place, _| places.contains(place) && !altered.contains(place));
+        since.retain(|place, _| places.contains(place));
         let Some(next) = &now.next else { return };
         for place in places {
             since.entry(place).or_insert_with(|| next.since(place.oid));
@@ -334,4 +338,10 @@ impl Witness {
         let is_this = |one: &Acceptance| one.generation >= generation && one.name() == gap.name();
         self.accepted.iter().any(is_this)
     }
+}
+
+/// A table, and its partitions by this reading of the catalog.
+fn places(table: Oid, now: &Catalog) -> impl Iterator<Item = Place> {
+    let partitions = now.with_oid(table).into_iter().flat_map(CatalogRelation::places);
+    partitions.chain([Place::table(table)])
 }

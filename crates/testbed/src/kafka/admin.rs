@@ -14,6 +14,7 @@ use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaErrorCode;
 use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
 
 use super::KafkaCluster;
 use crate::reader::watermarks;
@@ -127,7 +128,21 @@ pub async fn create_topic(
 ) -> anyhow::Result<()> {
     let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
     let topic = configs.iter().fold(topic, |topic, (name, value)| topic.set(name, value));
-    submit(bootstrap, async |admin| admin.create_topics([&topic], &options()).await).await?;
+    // A broker whose heartbeats are late is fenced, and too few are left for a moment.
+    let until = Instant::now() + DEADLINE;
+    loop {
+        let created =
+            submit(bootstrap, async |admin| admin.create_topics([&topic], &options()).await).await;
+        match created {
+            Err(error)
+                if error.to_string().contains("InvalidReplicationFactor")
+                    && Instant::now() < until =>
+            {
+                sleep(Duration::from_millis(500)).await;
+            }
+            created => break created?,
+        }
+    }
     await_partitions(bootstrap, name, usize::try_from(partitions)?).await
 }
 

@@ -65,11 +65,11 @@ pub(super) async fn accept(
     if open.is_empty() {
         if witness::is_held(&facts.reading) {
             let check = with_connection(access, "accept", async |client| {
-                witness::check_holder(client, config, &facts.reading).await
+                witness::check_holder(client, config, facts.found()).await
             });
             Box::pin(check).await?;
         }
-        show::nothing(&facts.witness, terminal.out)?;
+        show::nothing(&facts.acknowledged(), terminal.out)?;
         return Ok(Exit::Done);
     }
     let Some(chosen) = choose(args, &open) else {
@@ -229,6 +229,26 @@ impl Facts {
         let known = self.recorded.with_found(shown, &now);
         self.witness = known.with_found(&self.witness.gaps, &now);
         self
+    }
+
+    /// The witness, and the server now.
+    pub(super) fn found(&self) -> (&Witness, &SourceReading) {
+        (&self.witness, &self.reading)
+    }
+
+    /// Up to where everything is acknowledged, as far as witness and slot show it. A slot may send
+    /// transactions of another history again.
+    pub(super) fn acknowledged(&self) -> String {
+        let position = self.witness.position;
+        let slot = self.reading.slot_reading.slot.as_ref();
+        let slot_at = slot.and_then(|slot| slot.confirmed_flush_lsn);
+        match slot_at.filter(|at| *at < position && !witness::is_held(&self.reading)) {
+            None => format!("everything before {position} is acknowledged"),
+            Some(at) => format!(
+                "everything before {at} is acknowledged, and a router that starts compares what \
+                 the slot sends again before {position}"
+            ),
+        }
     }
 
     /// Tables that were outboxes by the publication, and are not in it now. A baseline as of now

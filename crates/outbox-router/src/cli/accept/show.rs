@@ -157,8 +157,8 @@ pub(super) fn done(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) -> io::
 }
 
 /// Nothing is open.
-pub(super) fn nothing(witness: &Witness, out: Out<'_>) -> io::Result<()> {
-    writeln!(out, "nothing is open: everything before {} is acknowledged", witness.position)
+pub(super) fn nothing(acknowledged: &str, out: Out<'_>) -> io::Result<()> {
+    writeln!(out, "nothing is open: {acknowledged}")
 }
 
 /// A gap that `--gap` names is not open; lists what is.

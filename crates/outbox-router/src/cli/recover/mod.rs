@@ -109,10 +109,10 @@ async fn carry_out(
         let gaps = witness::recoverable_gaps(&facts.witness);
         let others = others_open(&facts.witness, &gaps);
         if gaps.is_empty() {
-            witness::check_holder(books, config, &facts.reading).await?;
+            witness::check_holder(books, config, facts.found()).await?;
             print_others(&others, terminal.err)?;
             if others.is_empty() {
-                report::nothing(&facts.witness, args, terminal.out)?;
+                report::nothing(&facts.acknowledged(), args, terminal.out)?;
             }
             return Ok(if others.is_empty() { Exit::Done } else { Exit::Failure });
         }

@@ -7,7 +7,6 @@ use relay::{
     delivered::compared::{Compared, Figures, MadeSince, Rows, Settled},
     delivered::detached::GonePartition,
     source::Gap,
-    witness::Witness,
 };
 use serde_json::{Value, json};
 
@@ -97,13 +96,12 @@ pub(super) struct SentOf {
 }
 
 /// Nothing is open.
-pub(super) fn nothing(witness: &Witness, args: &RecoverArgs, out: Out<'_>) -> io::Result<()> {
+pub(super) fn nothing(acknowledged: &str, args: &RecoverArgs, out: Out<'_>) -> io::Result<()> {
     match args.decision.form {
         Form::Text => writeln!(
             out,
-            "no gap is open: everything before {} is acknowledged; a router that still shows one \
-             takes note of that within seconds",
-            witness.position
+            "no gap is open: {acknowledged}; a router that still shows one takes note of that \
+             within seconds"
         ),
         Form::Json => {
             let found = Found::new(Vec::new(), None, args);

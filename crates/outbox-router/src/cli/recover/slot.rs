@@ -119,7 +119,10 @@ pub(super) async fn renew(
     let version = setup::check_server(books).await?;
     let creator = new_slot::connect(source).await?;
     // Once more: rows may have been written, and deleted, while a person was asked.
-    check_former(recovery).await?;
+    if let Former::Usable { .. } = check_former(recovery).await? {
+        new_slot::wait_for_open(books, source.slot.as_str(), args.wait, notes).await?;
+        check_former(recovery).await?;
+    }
     if new_slot::drop_former(books, source).await? {
         writeln!(notes, "slot {}: dropped", source.slot)?;
     }

@@ -5,8 +5,8 @@
 use std::{collections::HashMap, ops::ControlFlow, time::SystemTime};
 
 use relay::{
-    Case, Code, Failure, PgTimestamp, TableName, TopicName, delivered::required::Required,
-    source::Gap, wording,
+    Case, Code, Failure, OnMismatch, PgTimestamp, TableName, TopicName,
+    delivered::required::Required, source::Gap, wording,
 };
 use tokio::sync::mpsc;
 use tokio_postgres::Client;
@@ -114,6 +114,11 @@ impl Topics {
             (lookups, names)
         })
         .await;
+        // Where a value does not match the table's route_regex, its topic is the value itself.
+        let takes_any = |table: &ComparedTable| {
+            let mut of = config.tables().filter(|of| of.name == table.rows.row.table);
+            of.any(|of| of.route_regex.is_some() && of.on_route_mismatch == OnMismatch::Value)
+        };
         for name in names? {
             let own = [config.kafka.state_topic.as_ref(), config.dead_letters.topic.as_ref()];
             let is_own = own.into_iter().flatten().any(|own| own.as_str() == name.as_str());
@@ -121,8 +126,10 @@ impl Topics {
             if is_own || name.as_str().starts_with("__") {
                 continue;
             }
-            let of: Vec<&ComparedTable> =
-                tables.iter().filter(|table| may_make(&table.rows.topic, name.as_str())).collect();
+            let of: Vec<&ComparedTable> = tables
+                .iter()
+                .filter(|table| takes_any(table) || may_make(&table.rows.topic, name.as_str()))
+                .collect();
             if of.is_empty() {
                 continue;
             }

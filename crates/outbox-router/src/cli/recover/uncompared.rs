@@ -96,7 +96,8 @@ pub(super) async fn check_partitions(
 /// Tables that may have been partitions of an outbox within the gap. No reading of a router need
 /// have seen them, and the catalog does not say it; but DETACH writes the table's row of
 /// `pg_class`, and a partition has the columns of its root. A column that the root was given since
-/// is no part of that. Where the gap's first transaction is not known, any table may be one.
+/// is no part of that, unless the root is younger than the gap's first transaction. Where that is
+/// not known, any table may be one.
 async fn alike_since(
     recovery: &Recovery<'_>,
     root: &CatalogRelation,
@@ -111,11 +112,13 @@ async fn alike_since(
         "select n.nspname::text, c.relname::text \
          from pg_class c join pg_namespace n on n.oid = c.relnamespace \
          where c.relkind in ('r', 'p', 'f') and c.relpersistence <> 't' and {altered} \
-           and c.oid <> all ($2::oid[]) \
+           and c.oid <> all ($2::oid[]) and n.nspname <> 'outbox_router' \
            and not exists (select from unnest($2::oid[]) root (oid), \
                lateral pg_partition_tree(root.oid) part where part.relid = c.oid) \
            and not exists (select from pg_attribute a \
-             where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped and {older} \
+             where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped \
+               and ({older} or not exists (select from pg_attribute a \
+                 where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped and {older})) \
                and not exists (select from pg_attribute b where b.attrelid = c.oid \
                  and b.attnum > 0 and b.attname = a.attname and b.atttypid = a.atttypid)) \
          order by 1, 2"
