@@ -8,6 +8,7 @@
 mod accept;
 mod alerts;
 mod args;
+mod backlog;
 mod check;
 mod cleanup;
 mod compare;

@@ -171,23 +171,6 @@ pub(super) fn create_slot(slot: &str, version: i32) -> String {
     )
 }
 
-/// Whether a slot has an insert to send, and whether it has as many messages as are asked for. Not
-/// every message is an insert: before PostgreSQL 15 a transaction that changed no published table
-/// sends its Begin and Commit, and a publication may publish more than inserts.
-///
-/// The server reads on to the end of the transaction that holds the last of these messages. Until
-/// it answers, it keeps up to `work_mem` of the result in memory, and up to
-/// `logical_decoding_work_mem` of what it decodes; the rest is on its disk.
-pub(super) fn peek(slot: &str, publication: &str, messages: i32) -> String {
-    format!(
-        "select coalesce(bool_or(get_byte(data, 0) = ascii('I')), false), count(*) >= {messages} \
-         from pg_logical_slot_peek_binary_changes({}, null, {messages}, \
-         'proto_version', '1', 'publication_names', {})",
-        literal(slot),
-        literal(&quote_identifier(publication))
-    )
-}
-
 /// Drops the slot.
 pub(super) fn drop_slot(slot: &str) -> String {
     format!("select pg_drop_replication_slot({})", literal(slot))

@@ -31,5 +31,6 @@ mod status;
 mod switch;
 mod take_over;
 mod teardown;
+mod teardown_beside_others;
 mod unsendable;
 mod with_behind;

@@ -19,7 +19,6 @@
 //! tables have a form of their own ([`polled`]).
 
 mod args;
-mod backlog;
 mod polled;
 mod print;
 mod proof;

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use relay::{
-    Case, Failure, Lsn,
+    Case, Code, Failure, Lsn,
     delivered::{Acknowledged, Confirmed, Covered, EventsSince, Evidence, Horizon, Place},
     source::{
         SlotHealth,
@@ -15,10 +15,10 @@ use relay::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use super::backlog;
 use crate::{
     cli::{
         TaskError, Terminal,
+        backlog::{Backlog, Counted, Peek},
         connect::{Access, failure},
         flushed::wait_flushed,
         router_status, witness,
@@ -194,15 +194,18 @@ async fn is_idle(
     }
     let postgres = &config.postgres;
     let (slot, publication) = (postgres.slot.as_str(), postgres.publication.as_str());
-    match backlog::before(session.client, slot, publication, horizon.lsn).await? {
-        backlog::Backlog::Nothing => Ok(true),
-        backlog::Backlog::Rows => {
-            let what = format!(
-                "the slot {slot} has committed rows that are not delivered, and no router streams"
-            );
-            Err(Failure::of(Case::RetentionUnconfirmed, what))
-        }
-    }
+    let counted = &Counted::of(config, Some(&standing.witness));
+    let peek = Peek { slot, publication, before: Some(horizon.lsn), counted };
+    let what = match Backlog::peek(session.client, peek).await {
+        Backlog::Nothing => return Ok(true),
+        Backlog::Rows => format!(
+            "the slot {slot} has committed rows that are not delivered, and no router streams"
+        ),
+        // The statement was refused: that has a remedy of its own.
+        Backlog::Unknown(why) if why.code != Code::SlotMissing => return Err(why),
+        Backlog::Unknown(why) => format!("the slot {slot}: {}", why.message),
+    };
+    Err(Failure::of(Case::RetentionUnconfirmed, what))
 }
 
 /// What the publication leaves out is confirmed, and not delivered. Returns from where on rows are

@@ -20,7 +20,7 @@ use crate::{
         Exit, TaskError, Terminal, new_slot,
         open_events::OpenEvents,
         setup::refuse_unready,
-        sql,
+        teardown::leave_publication,
         witness::{self, Records},
     },
     codes::ADMIN,
@@ -328,10 +328,11 @@ impl Switching<'_> {
             // A former run may have dropped it.
             let exists = "select from pg_publication where pubname = $1";
             if self.books.query_opt(exists, &[&publication]).await?.is_some() {
-                self.books.batch_execute(&sql::drop_publication(publication)).await?;
+                leave_publication(self.books, self.config, terminal.out).await?;
                 reached!(PollingPublicationDropped);
+            } else {
+                writeln!(terminal.out, "publication {publication}: dropped")?;
             }
-            writeln!(terminal.out, "publication {publication}: dropped")?;
         } else if todo != ToPolling::Cancel {
             writeln!(
                 terminal.out,

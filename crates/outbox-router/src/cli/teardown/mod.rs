@@ -1,4 +1,5 @@
-//! `teardown`: drops the slot and the publication, or prints the SQL for it. Dropping a slot cannot
+//! `teardown`: drops the slot, and the publication where nothing else can use it, or prints the SQL
+//! for it. Dropping a slot cannot
 //! be undone, and no other slot delivers what it has not delivered; so a person types the slot's
 //! name first.
 //!
@@ -16,8 +17,10 @@ use crate::wording;
 use relay::{Case, Failure, Name};
 use tokio_postgres::{Client, Row};
 
+pub(super) use super::backlog::Backlog;
 use super::{
     Confirmation, Exit, SqlMode, TaskError, TeardownArgs, Terminal,
+    backlog::{Counted, Peek},
     connect::{Access, with_connection},
     open_events::{AllOpen, OpenEvents},
     polled_tables, sql,
@@ -27,17 +30,17 @@ use crate::{
     config::{Config, SourceKind},
     polling::sql::switches_under_way,
 };
-pub(super) use backlog::Backlog;
 use confirmed::is_confirmed;
-use exists::{PUBLICATION, exists};
+pub(super) use publication::leave_publication;
+use publication::print_publication;
 use role::{drop_role, print_role};
 use typed::to_apply;
 use witness::{Dropped, Retiring};
 
-mod backlog;
 mod confirmed;
 mod exists;
 mod polled;
+mod publication;
 mod role;
 mod typed;
 mod witness;
@@ -57,7 +60,7 @@ pub(super) async fn teardown(
         SqlMode::Apply => {
             let retiring = Box::pin(Retiring::before(args.record, config, access)).await;
             let work = with_connection(access, "teardown", async |client| {
-                apply(client, args, config, terminal).await
+                apply(client, args, config, retiring.counted(config), terminal).await
             });
             match Box::pin(work).await? {
                 Some((dropped, held)) => {
@@ -81,7 +84,7 @@ fn print(
     let out = &mut terminal.out;
     writeln!(out, "-- what the slot has not delivered is not delivered by any other")?;
     writeln!(out, "{};", sql::drop_slot(config.postgres.slot.as_str()))?;
-    writeln!(out, "{};", sql::drop_publication(config.postgres.publication.as_str()))?;
+    print_publication(config, *out)?;
     if let Some(role) = &args.role {
         print_role(role, access, terminal)?;
     }
@@ -97,6 +100,7 @@ async fn apply(
     client: &Client,
     args: &TeardownArgs,
     config: &Config,
+    counted: Counted,
     terminal: &mut Terminal<'_>,
 ) -> Result<Option<(Dropped, Option<OpenEvents>)>, TaskError> {
     let under_way =
@@ -105,15 +109,19 @@ async fn apply(
     under_way.into_iter().next().map_or(Ok(()), Err)?;
     let (slot, publication) = (config.postgres.slot.as_str(), config.postgres.publication.as_str());
     let found = client.query_opt(SLOT, &[&slot]).await?;
+    let undelivered = async || {
+        let peek = Peek { slot, publication, before: None, counted: &counted };
+        Backlog::peek(client, peek).await
+    };
     let mut backlog = None;
     if let Some(row) = &found {
         refuse_active(row, slot)?;
         say_handed(client, config, terminal).await?;
         let behind = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or_default();
         writeln!(terminal.out, "the slot {slot} is {} behind", wording::bytes(behind))?;
-        let undelivered = Backlog::of(client, slot, publication).await;
-        undelivered.report(slot, terminal.out)?;
-        backlog = Some(undelivered);
+        let found = undelivered().await;
+        found.report(slot, terminal.out)?;
+        backlog = Some(found);
     }
     if let Some(held) = OpenEvents::own(client, config).await? {
         writeln!(
@@ -135,7 +143,7 @@ async fn apply(
             }
             // A person may take an hour, and rows may be written meanwhile.
             if found.is_some() {
-                backlog = Some(Backlog::of(client, slot, publication).await);
+                backlog = Some(undelivered().await);
             }
         }
     }
@@ -146,12 +154,7 @@ async fn apply(
     } else {
         writeln!(terminal.out, "slot {slot}: does not exist")?;
     }
-    if exists(client, PUBLICATION, publication).await? {
-        client.batch_execute(&sql::drop_publication(publication)).await?;
-        writeln!(terminal.out, "publication {publication}: dropped")?;
-    } else {
-        writeln!(terminal.out, "publication {publication}: does not exist")?;
-    }
+    leave_publication(client, config, terminal.out).await?;
     // A router may have delivered or held something meanwhile.
     let AllOpen { own: held, others } = AllOpen::read(client, config).await?;
     if let Some(held) = &held {

@@ -2,12 +2,12 @@
 
 use std::io;
 
-use relay::{Code, Failure};
+use relay::{Code, Failure, witness::Witness};
 
-use super::backlog::Backlog;
 use crate::{
     cli::{
         OpenGaps, RecordPart, TaskError,
+        backlog::{Backlog, Counted},
         connect::Access,
         open_events::OpenEvents,
         witness::{self, Records},
@@ -29,8 +29,8 @@ pub(super) enum Dropped {
 pub(super) enum Retiring {
     /// The witness stays as it is, and why.
     Kept(String),
-    /// The source as it was, or why that is not known.
-    Read(Box<Records>, Box<Result<SourceReading, Failure>>),
+    /// The source as it was, or why that is not known; and the witness, where it could be read.
+    Read(Box<Records>, Box<Result<SourceReading, Failure>>, Option<Box<Witness>>),
 }
 
 impl Retiring {
@@ -48,7 +48,16 @@ impl Retiring {
             Err(failure) => return Self::Kept(format!("left as it is: {failure:#}")),
         };
         let reading = Box::pin(read_source(config, access, &records)).await;
-        Self::Read(Box::new(records), Box::new(reading))
+        let witness = records.read().await.ok().and_then(|stored| stored.witness);
+        Self::Read(Box::new(records), Box::new(reading), witness.map(Box::new))
+    }
+
+    /// The tables whose rows the slot has to have delivered.
+    pub(super) fn counted(&self, config: &Config) -> Counted {
+        match self {
+            Self::Kept(_) => Counted::of(config, None),
+            Self::Read(_, _, witness) => Counted::of(config, witness.as_deref()),
+        }
     }
 
     /// Deletes the witness if nothing is open or held and everything was delivered, or if the
@@ -66,7 +75,7 @@ impl Retiring {
                 writeln!(out, "witness: {why}")?;
                 return Ok(());
             }
-            Self::Read(records, reading) => (records, *reading),
+            Self::Read(records, reading, _) => (records, *reading),
         };
         let stored = records.read().await.map_err(still_there)?;
         let Some(witness) = &stored.witness else {

@@ -155,8 +155,10 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "the publication has more tables than the outboxes",
         meaning: "The server decodes and sends every insert into every one of its tables, and the \
                   router throws them away.",
-        remedy: "if one of them is the outbox, correct table in [[outbox]]; else `alter publication {publication} drop table TABLE`; a publication FOR ALL TABLES or of \
-                 a schema has to be replaced, together with the slot: {teardown}, then {setup}",
+        remedy: "if one of them is the outbox, correct table in [[outbox]]; else, if no other \
+                 pipeline uses it, `alter publication {publication} drop table TABLE`; a \
+                 publication FOR ALL TABLES or of a schema has to be replaced, together with the \
+                 slot: {teardown}, `drop publication {publication}`, then {setup}",
         cases: &[],
     },
     Explanation {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{
     connection::run,
     failure::of_lease,
-    kept_from_stream::named,
+    kept_from_stream::named_oids,
     kept_from_workers::kept_from_workers,
     literals::literal,
     settings::StreamNames,
@@ -90,7 +90,7 @@ pub(crate) async fn handed(
         return Ok(Vec::new());
     }
     // Not `to_regclass`: it fails where this role may not use the schema of one of the tables.
-    let relation = |table| format!("({})", named(std::iter::once(table)));
+    let relation = |table| format!("({})", named_oids(std::iter::once(table)));
     let states = tables.iter().map(|table| switch::state_sql(relation(table)));
     let states: Vec<String> = states.collect();
     let sql = format!("{}{}{COMMIT}", begin(Access::ReadOnly, Ways::Any), states.join("; "));

@@ -65,7 +65,7 @@ pub(crate) async fn switches_under_way(
     }
     let oids = match outboxes.tables.as_slice() {
         [] => published(publication),
-        tables => named(tables.iter().map(|outbox| &outbox.name)),
+        tables => named_oids(tables.iter().map(|outbox| &outbox.name)),
     };
     let mut under_way = Vec::new();
     for mut row in sql.rows(what, &switches(&is_among("h.relation", &oids))).await? {
@@ -114,7 +114,7 @@ pub(crate) async fn polled_last(
     if tables.is_empty() {
         return Ok(found);
     }
-    let statement = last_holders(pipeline, &named(tables.iter()));
+    let statement = last_holders(pipeline, &named_oids(tables.iter()));
     for mut row in sql.rows("outbox_router.lease", &statement).await? {
         let table = TableName { schema: row.text()?, name: row.text()? };
         found.push(was_polled(pipeline, &table, row.parsed()?));
@@ -143,7 +143,7 @@ fn polled(pipeline: &str, table: &TableName, workers: u64) -> Failure {
 
 /// The OIDs of the tables of these names. `to_regclass` would be refused to a role that may not use
 /// their schemas, and a stream needs no right on its tables.
-pub(super) fn named<'t>(tables: impl Iterator<Item = &'t TableName>) -> String {
+pub(crate) fn named_oids<'t>(tables: impl Iterator<Item = &'t TableName>) -> String {
     format!(
         "select p.oid from pg_class p join pg_namespace m on m.oid = p.relnamespace \
          where (m.nspname::text, p.relname::text) in ({})",
@@ -164,7 +164,7 @@ pub(super) fn published(publication: &str) -> String {
 
 /// A partitioned table may be polled as a whole and streamed by its partitions, or the other way
 /// round.
-pub(super) fn is_among(relation: impl fmt::Display, oids: &str) -> String {
+pub(crate) fn is_among(relation: impl fmt::Display, oids: &str) -> String {
     format!(
         "({relation} in ({oids}) \
           or exists (select from pg_partition_ancestors({relation}) a where a.relid in ({oids})) \

@@ -62,7 +62,7 @@ pub(crate) use holders::handed;
 pub use holders::{Holder, Shares};
 pub use indexes::{IndexTrouble, IndexWork};
 pub(crate) use kept_from_stream::{
-    kept_from_slot, kept_from_stream, polled_last, switches_under_way,
+    is_among, kept_from_slot, kept_from_stream, named_oids, polled_last, switches_under_way,
 };
 pub(crate) use kept_from_workers::kept_from_workers;
 pub use lease::LeaseTable;
