@@ -60,6 +60,14 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
              that it has now, `outbox-router dead-letters drop --left-out --id ID {admin}`",
         ),
         case_remedy(
+            Case::RetentionPolled,
+            "workers of a configuration that polls (postgres.source = \"polling\") have, or may have, \
+             rows of the table to deliver, and their marks are not looked at",
+            "give each pipeline a table of its own, or set retention.mode = \"off\" for the one that \
+             streams. Where no worker is to poll the table any more and no pending row matters, \
+             stop them, and forget them with the role that `setup` was run with: {statements}",
+        ),
+        case_remedy(
             Case::RetentionOpen,
             "something is open, or not known, so what is confirmed need not be delivered",
             "`outbox-router status` says what to type",

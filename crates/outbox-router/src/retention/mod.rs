@@ -8,6 +8,7 @@
 //! * its time is longer ago than `retention.keep`, by the server's clock;
 //! * its `xmin` precedes the horizon's;
 //! * its table was an outbox when it was written (`events`);
+//! * no worker polls its table (`polled`);
 //! * its event is not open in `outbox_router.held`. The router puts an event there before its
 //!   position is confirmed, so whoever reads that table after the horizon is confirmed sees it.
 //!
@@ -26,6 +27,7 @@ pub(crate) mod horizon;
 mod kept;
 mod obstacle;
 pub(crate) mod partitions;
+mod polled;
 mod report;
 mod rows;
 pub(crate) mod session;

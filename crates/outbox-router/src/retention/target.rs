@@ -7,6 +7,7 @@ use super::{
     column::{Column, columns},
     held::{self, HeldTable},
     partitions::root::{Known, Root},
+    polled,
     session::{Session, check_row_security, number, text},
     settings::RetentionSettings,
     time::TimeColumn,
@@ -128,18 +129,32 @@ impl Target {
         })
     }
 
-    /// Checks that each row that was left out is found by its id, as [`held::check_left_out`] does.
-    /// To be asked behind the horizon: a row whose id is changed later is not covered by it.
+    /// Checks that nothing keeps all rows: [`Self::check_unpolled`], and that each row that was
+    /// left out is found by its id, as [`held::check_left_out`] does. To be asked behind the
+    /// horizon: a row whose id is changed later is not covered by it.
     ///
     /// # Errors
-    /// One is not, so all rows stay; or the connection breaks.
-    pub(crate) async fn check_left_out(
+    /// All rows stay, or the connection breaks.
+    pub(crate) async fn check_removable(
         &self,
         session: Session<'_>,
         settings: &RetentionSettings,
     ) -> Result<(), Failure> {
+        self.check_unpolled(session, settings).await?;
         let table = Searched { oid: self.oid, name: &self.name, id: self.id.as_deref() };
         held::check_left_out(session, settings, (table, &self.columns)).await
+    }
+
+    /// Checks that no worker polls the table: its marks would not be looked at.
+    ///
+    /// # Errors
+    /// One does, or did last, or that is not known, so all rows stay; or the connection breaks.
+    pub(crate) async fn check_unpolled(
+        &self,
+        session: Session<'_>,
+        settings: &RetentionSettings,
+    ) -> Result<(), Failure> {
+        polled::check_unpolled(session, settings, (&self.name, self.oid)).await
     }
 
     /// Checks that rows can be found: a partition has them in one place.

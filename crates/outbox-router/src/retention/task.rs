@@ -318,7 +318,7 @@ impl Round<'_> {
         looks: &mut Looks,
     ) -> Result<(), Failure> {
         let target = Target::find(session, self.settings, outbox).await?;
-        target.check_left_out(session, self.settings).await?;
+        target.check_removable(session, self.settings).await?;
         let known = Arc::clone(&self.channels.relay.borrow().snapshot.witness.since);
         let events = event_parts(session, (&target.name, target.oid), &known).await?;
         let sweep = Sweep::of(&target, self.settings, covered.rows_of(events));

@@ -62,7 +62,7 @@ const SETTINGS: [&str; 4] =
     ["--set", "outbox.0.table=public.outbox", "--set", "retention.keep=30m"];
 
 /// `cleanup` as this role.
-async fn cleanup_as(server: &Server, user: &str, more: &[&str]) -> CommandOutput {
+pub(crate) async fn cleanup_as(server: &Server, user: &str, more: &[&str]) -> CommandOutput {
     let mode = ["--set", "retention.mode=delete"];
     let line = [&["cleanup"], &SETTINGS[..], &mode, more].concat();
     typed_as(server, user, &line).await

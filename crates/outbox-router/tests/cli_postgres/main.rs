@@ -21,6 +21,7 @@ mod polled_ids;
 mod polling_status;
 mod record;
 mod replay;
+mod retention_beside_workers;
 mod security;
 mod server;
 mod setup;

@@ -248,6 +248,8 @@ cases! {
     RetentionLocked = "retention_locked" of Retention,
     /// An open event without an id may be any row of the table.
     RetentionHeldUnknown = "retention_held_unknown" of Retention,
+    /// Workers of another configuration poll the table.
+    RetentionPolled = "retention_polled" of Retention,
     /// Something is open, so what is confirmed need not be delivered.
     RetentionOpen = "retention_open" of Retention,
     /// The slot does not reach the position that has to be confirmed.

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Begins the names of indexes by which pending rows are found.
-pub(super) const PENDING_INDEX: &str = "outbox_router_pending";
+pub(crate) const PENDING_INDEX: &str = "outbox_router_pending";
 
 /// Begins the names of indexes by which rows are found that others wait for.
 pub(super) const WAITING_INDEX: &str = "outbox_router_waiting";

@@ -433,8 +433,12 @@ async fn retention(
             let session = Session { client: &client, backend: &backend };
             let mut failures = Vec::new();
             for outbox in &settings.tables {
-                let target = Target::find(session, &settings, outbox).await;
-                failures.extend(target.and_then(|target| target.check_way()).err());
+                let found = async {
+                    let target = Target::find(session, &settings, outbox).await?;
+                    target.check_unpolled(session, &settings).await?;
+                    target.check_way()
+                };
+                failures.extend(found.await.err());
             }
             Ok(failures)
         };
