@@ -65,7 +65,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
              rows of the table to deliver, and their marks are not looked at",
             "give each pipeline a table of its own, or set retention.mode = \"off\" for the one that \
              streams. Where no worker is to poll the table any more and no pending row matters, \
-             stop them, and forget them with the role that `setup` was run with: {statements}",
+             stop them, and forget them, as the owner of the schema outbox_router: {statements}",
         ),
         case_remedy(
             Case::RetentionOpen,
