@@ -226,7 +226,7 @@ pub(crate) fn count_unfound(pipeline: &str, table: Searched<'_>, of_all: &[Strin
     let count = |texts: &[String]| {
         format!(
             "with e as materialized (select distinct o.event_id from outbox_router.left_out o \
-               where o.pipeline = {} and {}), \
+               where {}), \
              found as materialized (select v.id from {} t \
                cross join lateral unnest(array[{}]::text[]) v (id) \
                where v.id in (select event_id from e)) \
@@ -234,7 +234,6 @@ pub(crate) fn count_unfound(pipeline: &str, table: Searched<'_>, of_all: &[Strin
                filter (where number <= 20), '') \
              from (select event_id, row_number() over (order by event_id) as number from e \
                where not exists (select from found f where f.id = e.event_id)) u",
-            quote_literal(pipeline),
             is_of(pipeline, table.oid),
             quote_table(table.name),
             texts.join(", ")
@@ -243,10 +242,15 @@ pub(crate) fn count_unfound(pipeline: &str, table: Searched<'_>, of_all: &[Strin
     [count(&of_id), count(of_all)]
 }
 
-/// The condition that an entry `o`, of whichever pipeline, is one of a table, of one of its
-/// partitions, or of a table of this pipeline that is gone: that may be any, since one that was
-/// restored from a dump has another OID.
+/// The condition that an entry `o` is one of a pipeline, and of a table, of one of its partitions,
+/// or of a table that is gone: that may be any, since one that was restored from a dump has another
+/// OID.
 pub(crate) fn is_of(pipeline: &str, table: u32) -> String {
+    format!("o.pipeline = {} and {}", quote_literal(pipeline), is_of_table(pipeline, table))
+}
+
+/// The same for an entry of whichever pipeline, but for tables of others that are gone.
+pub(crate) fn is_of_table(pipeline: &str, table: u32) -> String {
     let pipeline = quote_literal(pipeline);
     // pg_partition_tree would lock each partition.
     format!(
@@ -259,13 +263,12 @@ pub(crate) fn is_of(pipeline: &str, table: u32) -> String {
     )
 }
 
-/// The condition that a row was left out, and so is in no topic, by its [`texts`]: also by another
-/// pipeline, which may be the only one that routes it. Only where the table [`exists`].
-pub(crate) fn is_left_out(pipeline: &str, table: u32, texts: &[String]) -> String {
+/// The condition that a row was left out, and so is in no topic, by its [`texts`], where this holds
+/// of an entry `o`. Only where the table [`exists`].
+pub(crate) fn is_left_out(is_of: &str, texts: &[String]) -> String {
     format!(
-        "exists (select from outbox_router.left_out o where {} \
+        "exists (select from outbox_router.left_out o where {is_of} \
            and o.event_id = any (array[{}]::text[]))",
-        is_of(pipeline, table),
         texts.join(", ")
     )
 }

@@ -104,7 +104,9 @@ pub(super) async fn condition(
         kept.push(is_open(&texts));
     }
     if left_out::exists(session.client).await? {
-        kept.push(left_out::is_left_out(&settings.name, oid, &texts));
+        // Another pipeline may be the only one that routes it.
+        let of_any = left_out::is_of_table(&settings.name, oid);
+        kept.push(left_out::is_left_out(&of_any, &texts));
     }
     Ok(if kept.is_empty() { "false".to_owned() } else { format!("({})", kept.join(" or ")) })
 }

@@ -103,9 +103,11 @@ async fn a_hostile_slot_name_is_refused_and_does_nothing_else() {
 async fn a_second_consumer_learns_which_process_holds_the_slot() {
     let cluster = Cluster::shared();
     let admin = cluster.info("postgres");
+    // Without it, the first change that the server decodes would end the holder.
+    sql(&admin, "CREATE PUBLICATION held_4711").await;
     sql(&admin, "SELECT pg_create_logical_replication_slot('held_4711', 'pgoutput')").await;
     let connection = connect(&admin).await.unwrap();
-    let holder = connection.start_replication("held_4711", &["none"]).await.unwrap();
+    let holder = connection.start_replication("held_4711", &["held_4711"]).await.unwrap();
     let pid = holder.backend_pid();
     assert!(pid.is_some());
     assert_eq!(start(&cluster, "held_4711").await, Some(ServerErrorKind::SlotInUse { pid }));

@@ -222,7 +222,8 @@ impl PolledTable {
     /// `outbox_router.left_out` is there. `None`: no column has the event's id.
     pub fn is_left_out(&self) -> Option<String> {
         self.id.as_ref()?;
-        Some(left_out::is_left_out(&self.settings.name, self.oid(), &self.texts()))
+        let of_own = left_out::is_of(&self.settings.name, self.oid());
+        Some(left_out::is_left_out(&of_own, &self.texts()))
     }
 
     /// How many rows were left out that are not found by their ids, as
