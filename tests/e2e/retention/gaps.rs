@@ -78,6 +78,8 @@ async fn rows_that_the_publication_left_out_are_not_removed() {
             ))
             .await
             .unwrap();
+        // While it streams, what it has found is in no witness yet.
+        fixture.router.wait_state("failed", SHORT_DEADLINE).await.unwrap();
         fixture.accept().await.unwrap();
     }
 }
