@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Completeness, PastRun, Position};
-use crate::failure::{Case, Failure, Name};
+use crate::{
+    failure::{Case, Failure, Name},
+    witness::ProducedTo,
+};
 
 /// What `outbox_router.republication` has of a run whose slot was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,10 +23,14 @@ pub struct Reached {
     /// The place in that table's order.
     #[serde(default)]
     pub order: Option<Position>,
+    /// The topics that it has produced to: until there is a witness, only this names them.
+    #[serde(default)]
+    pub topics: ProducedTo,
 }
 
 impl Reached {
-    fn of(run: &PastRun) -> Option<Self> {
+    /// How far a run got; `None`: its slot was not made.
+    pub fn of(run: &PastRun) -> Option<Self> {
         serde_json::from_value(run.place.clone()?).ok()
     }
 
@@ -33,12 +40,13 @@ impl Reached {
     }
 
     /// What is written beside each place in the order of a table.
-    pub fn frame(&self, table: &str) -> Map<String, Value> {
+    pub fn frame(&self, table: &str, topics: &ProducedTo) -> Map<String, Value> {
         let Self { slot_at, first_xmin, .. } = self;
         Map::from_iter([
             ("slot_at".to_owned(), json!(slot_at)),
             ("first_xmin".to_owned(), json!(first_xmin)),
             ("table".to_owned(), json!(table)),
+            ("topics".to_owned(), json!(topics)),
         ])
     }
 }
@@ -167,6 +175,7 @@ pub fn unfinished(run: &PastRun) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::witness::TopicUuid;
 
     const ROWS: &str = "{\"tables\":[\"public.outbox\"]}";
 
@@ -214,6 +223,8 @@ mod tests {
             first_xmin: 700,
             table: Some("public.outbox".to_owned()),
             order: Some(vec![Some("a".to_owned())]),
+            // As an earlier version has written it.
+            topics: ProducedTo::new(),
         };
         let open = run(Completeness::Partial, Some(place("0/10")));
         let resumed = Ok(Todo::Resume(Some(reached)));
@@ -279,11 +290,13 @@ mod tests {
 
     #[test]
     fn what_is_written_is_what_is_read() {
-        let reached =
-            Reached { slot_at: "0/10".to_owned(), first_xmin: u64::MAX, table: None, order: None };
+        let topics = ProducedTo::from([("a".to_owned(), TopicUuid::new("A"))]);
+        let slot_at = "0/10".to_owned();
+        let reached = Reached { slot_at, first_xmin: u64::MAX, table: None, order: None, topics };
         let begun = run(Completeness::Partial, Some(reached.place()));
         assert_eq!(Reached::of(&begun), Some(reached.clone()));
-        let framed = run(Completeness::Partial, Some(Value::Object(reached.frame("a.b"))));
+        let frame = reached.frame("a.b", &reached.topics);
+        let framed = run(Completeness::Partial, Some(Value::Object(frame)));
         let table = Some("a.b".to_owned());
         assert_eq!(Reached::of(&framed), Some(Reached { table, ..reached }));
     }

@@ -1,5 +1,9 @@
 //! What a record says of topics: which ones were produced to, by their ids, and which are lost.
 
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
 use crate::{
     failure::{Case, Code, Failure, Name},
     source::Mark,
@@ -7,8 +11,13 @@ use crate::{
 
 /// The id of a topic, in the text that Kafka's tools show. A topic that is made again under the
 /// same name has another one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct TopicUuid(Box<str>);
+
+/// The topics that a command has produced to, by name, with the ids that they had before their
+/// first records.
+pub type ProducedTo = BTreeMap<String, TopicUuid>;
 
 impl TopicUuid {
     /// The id with this text.

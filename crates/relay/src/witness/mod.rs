@@ -46,5 +46,5 @@ pub use combine::combine;
 pub use format::Unreadable;
 pub(crate) use keeper::{Keeper, OthersChange, StateTopicChange, WriteUrgency};
 pub use key::WitnessKey;
-pub use lost::{KnownTopic, LostTopic, TopicSight, TopicUuid};
+pub use lost::{KnownTopic, LostTopic, ProducedTo, TopicSight, TopicUuid};
 pub use record::{ACCEPTED_MAX, Acceptance, Detached, Former, Recovered, Witness};

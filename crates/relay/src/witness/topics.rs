@@ -10,12 +10,17 @@
 //! The ids lie in the witness and not in memory, so that a topic is missed that was deleted while
 //! no router ran. The note is under the same rules as an open beginning
 //! ([`Witness::began_without`]): its acceptance begins no generation.
+//!
+//! A command that produces is no session. It notes its topics in the first witness where that
+//! comes after, else in a record of its own ([`Witness::note_of`]), which ranks below every other
+//! of its generation: it adds its topics when records are combined, and changes nothing else. A
+//! session that streams meanwhile takes them over ([`Witness::learn_topics`]).
 
 use pgoutput::Lsn;
 
 use super::{
-    Acceptance, KnownTopic, LostTopic, TopicSight, TopicUuid, Witness, acceptance::Changed,
-    lost::LOST_MAX, record::PARTITIONS_MAX,
+    Acceptance, KnownTopic, LostTopic, ProducedTo, TopicSight, TopicUuid, Witness,
+    acceptance::Changed, lost::LOST_MAX, record::PARTITIONS_MAX,
 };
 use crate::{
     failure::Code,
@@ -34,12 +39,8 @@ impl Witness {
     pub(super) fn see_topic(&mut self, topic: &str, sight: TopicSight) -> Changed {
         let Some(known) = self.topics.get(topic).cloned() else {
             return match sight {
-                TopicSight::Is(uuid) if self.topics.len() < PARTITIONS_MAX => {
-                    let known = KnownTopic { uuid: Some(uuid), changes: 0 };
-                    self.topics.insert(topic.to_owned(), known);
-                    Changed::Yes
-                }
-                TopicSight::Is(_) | TopicSight::Missing => Changed::No,
+                TopicSight::Is(uuid) => self.learn(topic, uuid),
+                TopicSight::Missing => Changed::No,
             };
         };
         let now = match sight {
@@ -59,6 +60,48 @@ impl Witness {
         }
         let known = KnownTopic { uuid: now, changes: known.changes.saturating_add(1) };
         self.topics.insert(topic.to_owned(), known);
+        Changed::Yes
+    }
+
+    /// This record with the topics that a command has produced to. Of a topic that it knows, its
+    /// own id counts: the next look at the topic shows whether that is gone.
+    #[must_use]
+    pub fn with_produced(mut self, produced: &ProducedTo) -> Self {
+        for (topic, uuid) in produced {
+            self.learn(topic, uuid.clone());
+        }
+        self
+    }
+
+    /// The record by which a command notes the topics that it has produced to, beside the records
+    /// that make this witness; `None` where it knows them, or has no room for more.
+    pub fn note_of(&self, produced: &ProducedTo) -> Option<Self> {
+        let room = PARTITIONS_MAX.saturating_sub(self.topics.len());
+        let new = produced.iter().filter(|(topic, _)| !self.topics.contains_key(*topic));
+        let new: ProducedTo =
+            new.take(room).map(|(topic, uuid)| (topic.clone(), uuid.clone())).collect();
+        let note = Self { generation: self.generation, ..Self::at(Lsn::ZERO) };
+        (!new.is_empty()).then(|| note.with_produced(&new))
+    }
+
+    /// Takes over the topics of another record of the same generation that this one has none of.
+    pub(super) fn learn_topics(&mut self, other: &Self) -> Changed {
+        let mut changed = Changed::No;
+        for (topic, known) in &other.topics {
+            if let Some(uuid) = &known.uuid
+                && self.learn(topic, uuid.clone()) == Changed::Yes
+            {
+                changed = Changed::Yes;
+            }
+        }
+        changed
+    }
+
+    fn learn(&mut self, topic: &str, uuid: TopicUuid) -> Changed {
+        if self.topics.contains_key(topic) || self.topics.len() >= PARTITIONS_MAX {
+            return Changed::No;
+        }
+        self.topics.insert(topic.to_owned(), KnownTopic { uuid: Some(uuid), changes: 0 });
         Changed::Yes
     }
 
@@ -224,6 +267,53 @@ mod tests {
             let joined = join(records).unwrap();
             assert_eq!((&joined.topics, lost(&joined)), (&new.topics, lost(&new)));
         }
+    }
+
+    fn produced(topics: &[(&str, &str)]) -> ProducedTo {
+        topics.iter().map(|(topic, uuid)| ((*topic).to_owned(), TopicUuid::new(*uuid))).collect()
+    }
+
+    #[test]
+    fn a_topic_that_only_a_command_has_produced_to_is_lost_like_any_other() {
+        let first = at(7).with_produced(&produced(&[("a", "A")]));
+        assert_eq!(lost(&seen(first, &[("a", is("B"))])), [("a", "A", Some("B"), 7)]);
+    }
+
+    #[test]
+    fn of_a_topic_that_the_witness_knows_a_command_changes_nothing() {
+        let known = seen(at(7), &[("a", is("A")), ("b", is("B")), ("b", TopicSight::Missing)]);
+        let topics = produced(&[("a", "X"), ("b", "Y")]);
+        assert_eq!(known.clone().with_produced(&topics), known);
+        assert_eq!(known.note_of(&topics), None);
+    }
+
+    #[test]
+    fn the_note_of_a_command_adds_its_topics_and_nothing_else() {
+        let mut session = seen(at(7), &[("a", is("A"))]);
+        session.generation = 3;
+        session.partitions.insert("a".to_owned(), 5);
+        let note = session.note_of(&produced(&[("a", "X"), ("b", "B")])).unwrap();
+        assert_eq!(note.topics.keys().collect::<Vec<_>>(), ["b"]);
+        let note = Witness::decode(&note.encode()).unwrap();
+        let expected = session.clone().with_produced(&produced(&[("b", "B")]));
+        for records in [[session.clone(), note.clone()], [note.clone(), session.clone()]] {
+            assert_eq!(join(records).unwrap(), expected);
+        }
+        assert_eq!(expected.note_of(&produced(&[("b", "B")])), None, "it is noted");
+        // A session that streams has noticed meanwhile that a topic of its own is back.
+        let back = seen(session, &[("a", TopicSight::Missing), ("a", is("A"))]);
+        let mut learned = back.clone();
+        assert_eq!(learned.learn_topics(&expected), Changed::Yes);
+        assert_eq!(learned.learn_topics(&expected), Changed::No);
+        assert_eq!(learned, back.with_produced(&produced(&[("b", "B")])));
+    }
+
+    #[test]
+    fn a_witness_that_names_as_many_topics_as_fit_takes_no_more() {
+        let names: Vec<String> = (0..PARTITIONS_MAX).map(|n| format!("t{n}")).collect();
+        let all: Vec<_> = names.iter().map(|name| (name.as_str(), "A")).collect();
+        let full = at(7).with_produced(&produced(&all));
+        assert_eq!(full.note_of(&produced(&[("b", "B")])), None);
     }
 
     #[test]

@@ -93,10 +93,12 @@ impl Keeper {
             }
             (Ordering::Greater, []) => OthersChange::AnotherHistory,
         };
-        if known.generation == session_record.witness.generation
-            && session_record.witness.take_over_acceptances(&known) == Changed::Yes
-        {
-            session_record.unwritten = Unwritten::Some;
+        if known.generation == session_record.witness.generation {
+            let learned = session_record.witness.learn_topics(&known);
+            let accepted = session_record.witness.take_over_acceptances(&known);
+            if [learned, accepted].contains(&Changed::Yes) {
+                session_record.unwritten = Unwritten::Some;
+            }
         }
         self.witness = Some(known);
         Ok(seen)
