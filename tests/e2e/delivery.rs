@@ -1,7 +1,7 @@
 //! What flows when nothing breaks, and what must not flow while one part of Kafka stands still.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use e2e::{Fixture, SHORT_DEADLINE, memory_limit, wait_committed};
 use serde_json::Value;
@@ -211,6 +211,27 @@ async fn count_moved_keys(fixture: &Fixture) -> usize {
         );
     }
     moved
+}
+
+/// As after an outage that was longer than the topic keeps records: the row may be removed from its
+/// table as soon as the record is acknowledged.
+#[tokio::test]
+async fn a_record_that_its_topic_would_delete_at_once_carries_the_time_of_sending() {
+    let builder = Fixture::builder().set_outbox("timestamp", "column");
+    let mut fixture = builder.prepare().await.unwrap();
+    let topic = fixture.topics.first().unwrap();
+    fixture.kafka.set_topic(topic, &[("retention.ms", "604800000")]).await.unwrap();
+    let session = fixture.session().await.unwrap();
+    let row = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, created_at) \
+         SELECT 'order', 'key', 'Made', now() - n * interval '4 days' FROM generate_series(1, 2) n";
+    session.batch_execute(row).await.unwrap();
+    let begun = i64::try_from(UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
+    fixture.restart().await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let seen = fixture.seen().await.unwrap();
+    let late: Vec<bool> = seen.iter().map(|record| record.timestamp.unwrap() >= begun).collect();
+    assert_eq!(late, [false, true], "{seen:?}");
+    assert!(fixture.router.log().contains("carry the time of sending"));
 }
 
 /// How often the router sends a status update: a third of its `wal_sender_timeout`.

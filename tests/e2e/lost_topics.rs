@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use e2e::{Fixture, SHORT_DEADLINE, text};
+use e2e::{Fixture, SHORT_DEADLINE, SLOT, text};
 use serde_json::Value;
 use testbed::kafka::KafkaOptions;
 use testbed::load::Load;
 use testbed::postgres::{DATABASE, SUPERUSER};
+use testbed::wait::eventually;
 
 /// The topics in use are looked at every 30 seconds.
 const LOOKED_AT: Duration = Duration::from_secs(60);
@@ -96,6 +97,79 @@ async fn a_topic_made_again_while_no_router_ran_is_noted_until_a_person_accepts_
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert!(lost(&fixture.status().await.unwrap()).is_empty());
     command(&fixture, &["status"], 0).await;
+}
+
+/// Inserts rows of a type whose topic no session has produced to. Returns the topic.
+async fn write_rare(fixture: &Fixture, headers: &str) -> String {
+    let topic = format!("{}rare", fixture.mapping.topic_prefix);
+    fixture.kafka.create_topic(&topic, 1, &[]).await.unwrap();
+    let session = fixture.session().await.unwrap();
+    let sql = format!(
+        "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, headers) \
+         SELECT 'rare', 'key', 'Changed', '{{}}', '{headers}' FROM generate_series(1, 3)"
+    );
+    session.batch_execute(&sql).await.unwrap();
+    topic
+}
+
+async fn make_again(fixture: &Fixture, topic: &str) {
+    fixture.kafka.delete_topic(topic).await.unwrap();
+    fixture.kafka.create_topic(topic, 1, &[]).await.unwrap();
+}
+
+/// Waits until the router says that this topic is gone.
+async fn wait_noted(fixture: &mut Fixture, topic: &str) {
+    let is_noted = |status: &Value| {
+        lost(status).iter().any(|note| note["topic"] == topic && note["now"].is_string())
+    };
+    fixture.router.wait_status("the note", LOOKED_AT, is_noted).await.unwrap();
+}
+
+async fn drop_slot(fixture: &Fixture) {
+    let session = fixture.session().await.unwrap();
+    eventually(SHORT_DEADLINE, "the slot is dropped", async || {
+        let dropped = session.execute("SELECT pg_drop_replication_slot($1)", &[&SLOT]).await;
+        Ok(dropped.ok().map(drop))
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_topic_that_only_a_recovery_has_produced_to_is_noted_when_it_is_made_again() {
+    let mut fixture = Fixture::builder().prepare().await.unwrap();
+    fixture.start_accepted().await.unwrap();
+    fixture.kill_router().await.unwrap();
+    drop_slot(&fixture).await;
+    let topic = write_rare(&fixture, "{}").await;
+    let said = command(&fixture, &["recover", "--yes", "--slow"], 0).await;
+    assert!(said.contains("sent 3 records"), "{said}");
+    make_again(&fixture, &topic).await;
+    fixture.restart().await.unwrap();
+    wait_noted(&mut fixture, &topic).await;
+}
+
+/// The router does not read the table: it learns of the topic from the state topic.
+#[tokio::test]
+async fn a_topic_that_only_a_command_beside_the_router_has_produced_to_is_noted_too() {
+    let mut fixture = Fixture::builder().prepare().await.unwrap();
+    fixture.start_accepted().await.unwrap();
+    fixture.kill_router().await.unwrap();
+    drop_slot(&fixture).await;
+    let topic = write_rare(&fixture, "[7]").await;
+    command(&fixture, &["recover", "--yes", "--slow", "--skip-bad"], 0).await;
+    fixture.restart().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    session.batch_execute("UPDATE outbox SET headers = '{}'").await.unwrap();
+    let said = command(&fixture, &["dead-letters", "requeue", "--left-out", "--all", "--yes"], 0);
+    let said = said.await;
+    let seen = fixture.kafka.end_offsets(&topic).await.unwrap();
+    assert_eq!(seen, [3], "{said}");
+    make_again(&fixture, &topic).await;
+    wait_noted(&mut fixture, &topic).await;
+    fixture.kill_router().await.unwrap();
+    fixture.restart().await.unwrap();
+    wait_noted(&mut fixture, &topic).await;
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use e2e::{
     Fixture, LONG_DEADLINE, PUBLICATION, ROLE, SHORT_DEADLINE, SLOT, wait_committed, wait_settled,
 };
+use serde_json::Value;
 use testbed::postgres::{DatabaseSession, ShutdownMode};
 use testbed::wait::eventually;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -54,6 +55,24 @@ async fn a_back_fill_that_is_killed_twice_goes_on_and_leaves_nothing_out() {
     assert!(doubled <= 2 * PAST_JOURNAL, "{doubled}");
     let runs = "SELECT count(*) FROM outbox_router.republication WHERE finished_at IS NULL";
     assert_eq!(session.query_one(runs, &[]).await.unwrap().get::<_, i64>(0), 0);
+}
+
+/// A first run has produced to the topic, and a second one alone to that which took its place.
+#[tokio::test]
+async fn a_topic_that_is_made_again_between_two_runs_of_a_back_fill_is_noted() {
+    let (mut fixture, session) = prepared().await;
+    write(&fixture, &session, 40_000).await;
+    killed_at(&fixture, &session, 10_000).await;
+    let topic = fixture.topics.first().unwrap().clone();
+    fixture.kafka.delete_topic(&topic).await.unwrap();
+    fixture.kafka.create_topic(&topic, 3, &[]).await.unwrap();
+    let (exit, said) = setup(&fixture, &["--backfill"]).await;
+    assert_eq!(exit, Some(0), "{said}");
+    fixture.restart().await.unwrap();
+    let is_noted = |status: &Value| {
+        status.pointer("/witness/lost_topics/0/topic").and_then(Value::as_str) == Some(&topic)
+    };
+    fixture.router.wait_status("the note", SHORT_DEADLINE, is_noted).await.unwrap();
 }
 
 /// Starts the command, and kills it when it says this.

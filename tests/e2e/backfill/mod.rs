@@ -2,6 +2,7 @@
 
 mod from_poller;
 mod interrupted;
+mod old_rows;
 mod refused;
 
 use std::time::Duration;

@@ -5,6 +5,7 @@ mod kept;
 mod long;
 mod lost;
 mod many;
+mod old_rows;
 mod proved;
 mod refused;
 mod uncompared;

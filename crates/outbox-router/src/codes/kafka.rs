@@ -306,9 +306,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     },
     Explanation {
         code: Code::TopicTimestamps.as_str(),
-        title: "a topic's limits may refuse or delete what an outage delays",
-        meaning: "Records carry the time of the commit. After an outage they are old, and this \
-                  topic refuses old records or deletes them soon.",
+        title: "a topic refuses records that an outage delays, or deletes old ones",
+        meaning: "Records carry the time of the commit, or of their row. After an outage they are \
+                  old, and this topic refuses old records (message.timestamp.before.max.ms). One \
+                  that the topic would delete within a day (retention.ms; within half of that, \
+                  where it is less than two days), carries the time of sending instead, which is \
+                  said of the first, and counted by commands.",
         remedy: "set timestamp = \"now\" in [[outbox]] and restart, or `kafka-configs.sh \
                  --bootstrap-server {brokers} --alter --entity-type topics --entity-name {topic} \
                  --add-config {settings}`",

@@ -266,9 +266,11 @@ tables! {
         on_route_mismatch: OnMismatch = OnMismatch::Error, choice(ON_MISMATCH);
         /// The time that a record carries. commit: the transaction's; now: when the record is
         /// produced; column: what columns.timestamp says, a timestamp, a date or an integer. Topics
-        /// delete by it (retention.ms), and may refuse what is too old
-        /// (message.timestamp.before.max.ms): where either is shorter than an outage may last,
-        /// choose now.
+        /// delete by it: a record that its topic would delete within a day, or within half of
+        /// retention.ms where that is less than two days, carries the time at which it is produced
+        /// (K023), in the stream and by every command. Where retention.ms cannot be read, a day is
+        /// assumed. Topics may refuse what is too old (message.timestamp.before.max.ms): where that
+        /// is shorter than an outage may last, choose now.
         timestamp: Timestamp = Timestamp::Commit, choice(TIMESTAMPS);
         /// The unit of columns.timestamp where that is an integer, counted from 1970.
         timestamp_unit: EpochUnit = EpochUnit::Milliseconds, choice(EPOCH_UNITS);

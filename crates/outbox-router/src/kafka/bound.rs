@@ -33,16 +33,31 @@
 //! retried stays the same batch, but a batch that waits for its connection takes in further
 //! records).
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    time::{Duration, SystemTime},
+};
 
-use relay::{TopicId, TopicName, witness::TopicUuid};
+use relay::{Code, Record, TopicId, TopicName, witness::TopicUuid};
 use tokio::time::Instant;
 
-use super::ffi::{TopicAddress, TopicHandle};
+use super::{
+    ffi::{TopicAddress, TopicHandle},
+    timestamps::Keeps,
+};
 
 /// Far below the time after which a broker forgets a producer, and far above any pause after which
 /// a further round trip would matter.
 const QUIET: Duration = Duration::from_secs(3600);
+
+/// How a topic limits what is sent to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TopicLimits {
+    /// `max.message.bytes`, where that is known.
+    pub max_message_bytes: Option<usize>,
+    /// For how long it keeps records.
+    pub keeps: Keeps,
+}
 
 /// The topics that were bound, by [`TopicId`] and by the address of librdkafka's topic object.
 pub(super) struct BoundTopics {
@@ -56,6 +71,8 @@ pub(super) struct BoundTopics {
     opened: Instant,
     /// Since `opened`, as of the last [`BoundTopics::tick`].
     now: Duration,
+    /// In milliseconds since 1970, as of the last [`BoundTopics::tick`].
+    now_ms: i64,
 }
 
 struct Bound {
@@ -67,8 +84,17 @@ struct Bound {
     /// How many bytes a partition may have in flight: the topic's `max.message.bytes` where that is
     /// less than a batch may hold.
     limit: u64,
+    ages: Ages,
     /// By partition number, up to the greatest that was used.
     partitions: Vec<Partition>,
+}
+
+/// The records of a topic that were too old for it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ages {
+    keeps: Keeps,
+    /// How many were sent with the time of sending.
+    sent_as_new: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -90,12 +116,14 @@ impl BoundTopics {
             last: None,
             opened: Instant::now(),
             now: Duration::ZERO,
+            now_ms: unix_ms(),
         }
     }
 
-    /// Reads the clock, which would be too expensive for every record.
+    /// Reads the clocks, which would be too expensive for every record.
     pub(super) fn tick(&mut self) {
         self.now = self.opened.elapsed();
+        self.now_ms = unix_ms();
     }
 
     pub(super) fn insert(&mut self, id: TopicId, name: &TopicName, handle: TopicHandle) {
@@ -109,6 +137,7 @@ impl BoundTopics {
                 handle,
                 uuid: None,
                 limit: UNLIMITED,
+                ages: Ages::default(),
                 partitions: Vec::new(),
             });
         }
@@ -120,10 +149,12 @@ impl BoundTopics {
 
     /// Takes over what was looked up, and treats all partitions as new. Records still in flight do
     /// no harm: a partition that stores one of them holds the producer's sequence numbers.
-    pub(super) fn renew(&mut self, id: TopicId, max_message_bytes: Option<usize>) {
+    pub(super) fn renew(&mut self, id: TopicId, limits: TopicLimits) {
+        let TopicLimits { max_message_bytes, keeps } = limits;
         let limit = max_message_bytes.filter(|limit| *limit < self.batch_bytes);
         if let Some(Some(bound)) = self.bound.get_mut(id.index()) {
             bound.limit = limit.and_then(|limit| limit.try_into().ok()).unwrap_or(UNLIMITED);
+            bound.ages.keeps = keeps;
             bound.uuid = None;
             bound.forget_states();
         }
@@ -132,6 +163,12 @@ impl BoundTopics {
     /// Whether the topic takes smaller batches than the producer makes.
     pub(super) fn is_limited(&self, id: TopicId) -> bool {
         matches!(self.bound.get(id.index()), Some(Some(bound)) if bound.limit != UNLIMITED)
+    }
+
+    /// The topics of which records were sent with the time of sending, and how many of each.
+    pub(super) fn sent_as_new(&self) -> impl Iterator<Item = (&TopicName, u64, Keeps)> {
+        let bound = self.bound.iter().flatten().filter(|bound| bound.ages.sent_as_new > 0);
+        bound.map(|bound| (&bound.name, bound.ages.sent_as_new, bound.ages.keeps))
     }
 
     /// Records the topic's id. Another id than before means that the topic was re-created.
@@ -153,13 +190,15 @@ impl BoundTopics {
     /// The partition that a record goes to; `None` for a topic that is not bound.
     #[inline]
     pub(super) fn place(&mut self, id: TopicId, partition: i32) -> Option<BoundPartition<'_>> {
-        let Bound { handle, partitions, limit, .. } = self.bound.get_mut(id.index())?.as_mut()?;
+        let Bound { name, handle, partitions, limit, ages, .. } =
+            self.bound.get_mut(id.index())?.as_mut()?;
         let partition = usize::try_from(partition).ok()?;
         if partition >= partitions.len() {
             partitions.resize(partition + 1, Partition::default());
         }
         let partition = partitions.get_mut(partition)?;
-        Some(BoundPartition { topic: handle, limit: *limit, partition, now: self.now })
+        let (now, now_ms) = (self.now, self.now_ms);
+        Some(BoundPartition { topic: handle, name, limit: *limit, ages, partition, now, now_ms })
     }
 
     /// The topic that a report is about; `None` for one that is not bound.
@@ -205,9 +244,12 @@ pub enum Identity {
 /// One partition of a bound topic, for one record.
 pub(super) struct BoundPartition<'t> {
     pub(super) topic: &'t TopicHandle,
+    name: &'t TopicName,
     limit: u64,
+    ages: &'t mut Ages,
     partition: &'t mut Partition,
     now: Duration,
+    now_ms: i64,
 }
 
 impl BoundPartition<'_> {
@@ -219,12 +261,41 @@ impl BoundPartition<'_> {
             && (unacked == 0 || unacked.saturating_add(bytes) <= self.limit)
     }
 
-    /// Records that the partition was sent a record of `bytes`.
+    /// The time that a record carries: that of sending, where the topic would delete it before it
+    /// is read.
     #[inline]
-    pub(super) fn sent(self, bytes: u64) {
+    pub(super) fn time_of(&self, record: &Record<'_>) -> i64 {
+        if self.ages.keeps.admits(record.timestamp_ms, self.now_ms) {
+            record.timestamp_ms
+        } else {
+            Record::NOW
+        }
+    }
+
+    /// Records that the partition was sent a record of `bytes`, and with which time.
+    #[inline]
+    pub(super) fn sent(self, bytes: u64, (own, carried): (i64, i64)) {
         self.partition.state.sent(self.now);
         self.partition.unacked += bytes;
+        if own != carried {
+            self.ages.sent_as_new += 1;
+            if self.ages.sent_as_new == 1 {
+                let (code, topic) = (Code::TopicTimestamps.as_str(), self.name.as_str());
+                let keeps = self.ages.keeps;
+                tracing::warn!(
+                    code,
+                    topic,
+                    "topic {topic} {keeps}: records that it would delete before they are read \
+                     carry the time of sending"
+                );
+            }
+        }
     }
+}
+
+fn unix_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// What a partition knows of this producer.

@@ -25,7 +25,7 @@ mod timestamps;
 mod topic_reader;
 mod topics;
 
-pub use bound::Identity;
+pub use bound::{Identity, TopicLimits};
 pub use ffi::{Operation, Operations};
 pub use health::Health;
 pub use inspection::{Inspection, PartitionLayout, StateTopicInspected, TopicInspected};
@@ -41,6 +41,7 @@ pub use statistics::{
     BROKERS_SHOWN, BrokerConnection, BrokerFigures, BrokerStatistics, RoundTrip, StatisticsFeed,
     Waiting,
 };
+pub use timestamps::Keeps;
 pub use topic_reader::{Extent, PartitionId, Polled, ReadFrom, StoredRecord, TopicReader};
 pub use topics::{Retention, TopicClient, TopicDescription, TopicLookup, TopicReading};
 

@@ -13,10 +13,11 @@ use relay::{
 };
 
 use super::{
+    bound::TopicLimits,
     errors::Cluster,
     ffi::{AdminError, NewTopic, Producer, answering},
     settings::{KafkaSettings, TopicCreation},
-    timestamps,
+    timestamps::{self, Keeps},
 };
 
 /// Whether a topic in use still exists, and with how many partitions.
@@ -37,8 +38,17 @@ pub struct TopicDescription {
     pub facts: TopicFacts,
     /// Its id, where the broker reports one.
     pub uuid: Option<TopicUuid>,
-    /// A warning to log: the topic may delete or refuse delayed records.
+    /// For how long it keeps records.
+    pub keeps: Keeps,
+    /// A warning to log: the topic may refuse delayed records.
     pub caution: Option<Failure>,
+}
+
+impl TopicDescription {
+    /// What the sink needs to produce to it.
+    pub fn limits(&self) -> TopicLimits {
+        TopicLimits { max_message_bytes: self.facts.max_message_bytes, keeps: self.keeps }
+    }
 }
 
 /// What a topic deletes, as far as the broker reports it.
@@ -118,15 +128,17 @@ impl TopicClient {
         let [limit, a, b, c, d, e, f] =
             self.settings(name, [c"max.message.bytes", a, b, c, d, e, f], known.broker)?;
         let max_message_bytes = limit.and_then(|limit| limit.parse().ok());
+        let times = [a, b, c, d, e, f];
+        let keeps = Keeps::by(&times);
         let caution = match self.timestamp {
             Timestamp::Commit | Timestamp::Column => {
-                timestamps::caution(&self.cluster, name, &[a, b, c, d, e, f])
+                timestamps::caution(&self.cluster, name, &times)
             }
             Timestamp::Now => None,
         };
         let facts = TopicFacts { partitions: known.partitions, max_message_bytes };
         let sight = self.sights_by(Some(known.broker), &[name]).pop().flatten();
-        Ok(TopicDescription { facts, uuid: sight.and_then(uuid_of), caution })
+        Ok(TopicDescription { facts, uuid: sight.and_then(uuid_of), keeps, caution })
     }
 
     /// What a topic deletes.

@@ -1,6 +1,8 @@
 //! What the worker publishes.
 
-use relay::polling::PollerReport;
+use std::sync::Arc;
+
+use relay::{polling::PollerReport, witness::ProducedTo};
 use tokio::time::Instant;
 
 /// State and numbers of the worker.
@@ -8,6 +10,8 @@ use tokio::time::Instant;
 pub struct WorkerReport {
     /// As the core reports them.
     pub poller: PollerReport,
+    /// The topics that it has produced to.
+    pub topics: Arc<ProducedTo>,
     /// When it was taken: a worker that hangs takes none.
     pub at: Instant,
 }
@@ -15,6 +19,6 @@ pub struct WorkerReport {
 impl WorkerReport {
     /// The report before the worker has begun.
     pub fn first(poller: PollerReport) -> Self {
-        Self { poller, at: Instant::now() }
+        Self { poller, topics: Arc::default(), at: Instant::now() }
     }
 }

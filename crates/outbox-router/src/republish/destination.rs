@@ -4,7 +4,7 @@ use relay::{
     Acks, Code, Failure, Record, RecordSink, Refusal, Ticket, TopicFacts, TopicId, TopicName,
 };
 
-use crate::kafka::{self, Health, KafkaSettings, KafkaSink, TopicClient};
+use crate::kafka::{self, Health, KafkaSettings, KafkaSink, Keeps, TopicClient, TopicDescription};
 
 /// What the sender needs of a sink.
 pub(crate) trait Destination: RecordSink {
@@ -12,15 +12,13 @@ pub(crate) trait Destination: RecordSink {
     fn take_acks(&mut self, acks: &mut Acks) -> Option<Failure>;
     /// Waits until there may be some. Cancel-safe.
     async fn wait_acks(&self);
-    /// Looks a topic up, so that records can be sent to it. Returns a caution about it, too.
+    /// Looks a topic up, so that records can be sent to it.
     ///
     /// # Errors
     /// It is missing, or may not be written to, or no broker answers.
-    fn look_up(
-        &mut self,
-        id: TopicId,
-        name: &TopicName,
-    ) -> Result<(TopicFacts, Option<Failure>), Failure>;
+    fn look_up(&mut self, id: TopicId, name: &TopicName) -> Result<TopicDescription, Failure>;
+    /// As [`KafkaSink::sent_as_new`].
+    fn sent_as_new(&self) -> Vec<(TopicName, u64, Keeps)>;
     /// Why Kafka does not answer, if it does not.
     fn is_down(&self) -> Option<&Failure>;
 }
@@ -62,14 +60,15 @@ impl Destination for Cluster {
         self.sink.wait_acks().await;
     }
 
-    fn look_up(
-        &mut self,
-        id: TopicId,
-        name: &TopicName,
-    ) -> Result<(TopicFacts, Option<Failure>), Failure> {
+    fn look_up(&mut self, id: TopicId, name: &TopicName) -> Result<TopicDescription, Failure> {
         let found = self.client.look_up(name)?;
-        self.sink.bind_topic(id, name, found.facts.max_message_bytes);
-        Ok((found.facts, found.caution))
+        self.sink.bind_topic(id, name, found.limits());
+        Ok(found)
+    }
+
+    fn sent_as_new(&self) -> Vec<(TopicName, u64, Keeps)> {
+        let sent = self.sink.sent_as_new();
+        sent.map(|(name, count, keeps)| (name.clone(), count, keeps)).collect()
     }
 
     fn is_down(&self) -> Option<&Failure> {
@@ -112,12 +111,13 @@ impl<L: FnMut(&TopicName) -> Result<TopicFacts, Failure>> Destination for Nowher
         }
     }
 
-    fn look_up(
-        &mut self,
-        _: TopicId,
-        name: &TopicName,
-    ) -> Result<(TopicFacts, Option<Failure>), Failure> {
-        Ok(((self.look_up)(name)?, None))
+    fn look_up(&mut self, _: TopicId, name: &TopicName) -> Result<TopicDescription, Failure> {
+        let facts = (self.look_up)(name)?;
+        Ok(TopicDescription { facts, uuid: None, keeps: Keeps::Always, caution: None })
+    }
+
+    fn sent_as_new(&self) -> Vec<(TopicName, u64, Keeps)> {
+        Vec::new()
     }
 
     fn is_down(&self) -> Option<&Failure> {

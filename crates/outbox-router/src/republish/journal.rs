@@ -4,7 +4,7 @@
 use std::{fmt, time::Duration};
 
 pub(crate) use relay::handover::{Completeness, PastRun};
-use relay::{Failure, handover::Position};
+use relay::{Failure, TopicName, handover::Position, witness::TopicUuid};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::{Client, Row};
@@ -267,6 +267,14 @@ impl<'a> Run<'a> {
     /// the order.
     pub(crate) fn in_frame(&self, before: i64, frame: Map<String, Value>) -> Self {
         Self { client: self.client, id: self.id, before, frame: Some(frame) }
+    }
+
+    /// Adds a topic to what is written beside each place.
+    pub(crate) fn note_topic(&mut self, name: &TopicName, uuid: &TopicUuid) {
+        let topics = self.frame.as_mut().and_then(|frame| frame.get_mut("topics"));
+        if let Some(topics) = topics.and_then(Value::as_object_mut) {
+            topics.entry(name.as_str()).or_insert_with(|| json!(uuid));
+        }
     }
 
     /// Its number.

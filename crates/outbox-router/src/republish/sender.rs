@@ -10,8 +10,8 @@ use std::{
 
 use pgoutput::PgTimestamp;
 use relay::{
-    Acks, Class, Failure, Offered, Record, RecordSink, Refusal, Republish, Ticket, TopicFacts,
-    TopicId, TopicName, handover::Position,
+    Acks, Class, Code, Failure, Name, Offered, Record, RecordSink, Refusal, Republish, Ticket,
+    TopicFacts, TopicId, TopicName, handover::Position, witness::ProducedTo,
 };
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
@@ -23,7 +23,10 @@ use super::{
     pace::Pace,
     rows::{Next, Rows},
 };
-use crate::postgres::frames::{PREFIX_BYTES, frame_limit};
+use crate::{
+    postgres::frames::{PREFIX_BYTES, frame_limit},
+    wording::count,
+};
 
 /// How many rows may be past the last place that the journal has: at most so many are repeated
 /// after a kill. The journal is written several times a second at full speed.
@@ -145,6 +148,8 @@ pub(crate) struct Sender<'a, D> {
     present: Present,
     /// Rows that were left out, where they are named.
     left_out: Vec<LeftOut>,
+    /// The topics that were looked up for a first record.
+    produced_to: ProducedTo,
     ticks: Interval,
 }
 
@@ -173,6 +178,7 @@ impl<'a, D: Destination> Sender<'a, D> {
             counts: Counts::default(),
             present: Present::None,
             left_out: Vec::new(),
+            produced_to: ProducedTo::new(),
             ticks,
         }
     }
@@ -199,6 +205,15 @@ impl<'a, D: Destination> Sender<'a, D> {
         }
         self.counts.in_flight = self.republish.in_flight();
         watch.progress(&self.counts, None);
+        for (topic, records, keeps) in self.destination.inner.sent_as_new() {
+            let records = count(i64::try_from(records).unwrap_or(i64::MAX), "record");
+            let what = format!(
+                "{records} of topic {topic}, which {keeps}, would have been deleted before they \
+                 are read: they carry the time of sending"
+            );
+            let failure = Failure::new(Code::TopicTimestamps, what);
+            watch.caution(&failure.naming(Name::Topic, topic.as_str()));
+        }
         ended
     }
 
@@ -215,6 +230,11 @@ impl<'a, D: Destination> Sender<'a, D> {
             .collect();
         topics.sort();
         topics
+    }
+
+    /// The topics that records were sent to, as far as brokers say their ids.
+    pub(crate) fn produced_to(&self) -> &ProducedTo {
+        &self.produced_to
     }
 
     async fn until_end(
@@ -373,9 +393,15 @@ impl<'a, D: Destination> Sender<'a, D> {
             return Ok(true);
         }
         match self.destination.inner.look_up(id, name) {
-            Ok((facts, caution)) => {
-                caution.iter().for_each(|caution| watch.caution(caution));
-                self.republish.topic(id, facts);
+            Ok(found) => {
+                found.caution.iter().for_each(|caution| watch.caution(caution));
+                self.republish.topic(id, found.facts);
+                if let Some(uuid) = found.uuid {
+                    if let Some(journal) = &mut self.journal {
+                        journal.note_topic(name, &uuid);
+                    }
+                    self.produced_to.insert(name.to_string(), uuid);
+                }
                 Ok(true)
             }
             Err(failure) if failure.class() == Class::Transport && self.counts.sent > 0 => {

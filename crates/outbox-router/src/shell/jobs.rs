@@ -295,10 +295,10 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     fn topic(&mut self, id: TopicId, name: &TopicName, answer: Result<TopicDescription, Failure>) {
         let Some(sink) = &mut self.sink else { return };
         match &answer {
-            Ok(TopicDescription { facts, caution, .. }) => {
-                sink.bind_topic(id, name, facts.max_message_bytes);
+            Ok(found) => {
+                sink.bind_topic(id, name, found.limits());
                 sink.clear_health();
-                if let Some(caution) = self.refresher.news(id, caution.as_ref()) {
+                if let Some(caution) = self.refresher.news(id, found.caution.as_ref()) {
                     warn(caution);
                 }
             }

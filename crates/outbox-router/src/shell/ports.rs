@@ -17,7 +17,7 @@ use crate::{
     held::{HeldStore, HeldStream},
     kafka::{
         self, DeliveryFailure, Health, Identity, KafkaSettings, KafkaSink, StateEnd, StateLog,
-        TopicDescription, TopicReading,
+        TopicDescription, TopicLimits, TopicReading,
     },
     monitor::Connect,
     postgres::ReplicationStream,
@@ -131,7 +131,7 @@ pub trait Sink: RecordSink + Send + 'static {
     /// The number of the latest write that was acknowledged since the last call.
     fn written_state(&mut self) -> Option<u64>;
     /// Uses the result of looking a topic up.
-    fn bind_topic(&mut self, id: TopicId, name: &TopicName, max_message_bytes: Option<usize>);
+    fn bind_topic(&mut self, id: TopicId, name: &TopicName, limits: TopicLimits);
     /// Records the id of a topic, and compares it with the id before.
     fn identify_topic(&mut self, id: TopicId, uuid: &TopicUuid) -> Identity;
     /// Whether the topic takes smaller batches than the producer makes.
@@ -233,8 +233,8 @@ impl Sink for KafkaSink {
         self.written_state()
     }
 
-    fn bind_topic(&mut self, id: TopicId, name: &TopicName, max_message_bytes: Option<usize>) {
-        self.bind_topic(id, name, max_message_bytes);
+    fn bind_topic(&mut self, id: TopicId, name: &TopicName, limits: TopicLimits) {
+        self.bind_topic(id, name, limits);
     }
 
     fn identify_topic(&mut self, id: TopicId, uuid: &TopicUuid) -> Identity {

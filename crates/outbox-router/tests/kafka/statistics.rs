@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outbox_router::kafka::{
-    BrokerConnection, BrokerStatistics, KafkaSettings, StatisticsFeed, open,
+    BrokerConnection, BrokerStatistics, KafkaSettings, StatisticsFeed, TopicLimits, open,
 };
 use relay::{Acks, Record, TopicId};
 use tokio::sync::watch;
@@ -37,7 +37,7 @@ async fn the_figures_of_a_broker_come_move_and_begin_anew_with_the_producer() {
     let topic = TopicId::from_index(0).unwrap();
     let mut sink = open(&settings).unwrap();
     assert_eq!(told.borrow_and_update().received, None);
-    sink.bind_topic(topic, &topic_name("measured"), None);
+    sink.bind_topic(topic, &topic_name("measured"), TopicLimits::default());
 
     let mut acks = Acks::default();
     give_at(&mut sink, topic, Record::NOW).unwrap();

@@ -2,8 +2,8 @@
 
 use outbox_router::codes::hint;
 use outbox_router::kafka::{
-    Identity, KafkaSettings, KafkaSink, TopicClient, TopicDescription, TopicLookup, TopicReading,
-    open,
+    Identity, KafkaSettings, KafkaSink, TopicClient, TopicDescription, TopicLimits, TopicLookup,
+    TopicReading, open,
 };
 use relay::{
     Acks, Code, Headers, Record, RecordSink, Refusal, RefusalReason, RowHeaders, Ticket, Timestamp,
@@ -29,7 +29,7 @@ async fn a_topic_that_was_deleted_and_recreated_is_another_one() {
     let mut sink = open(&settings).unwrap();
     for (id, name) in ids.iter().zip(&names) {
         kafka.create_topic(name.as_str(), 2, &[]).await.unwrap();
-        sink.bind_topic(*id, name, None);
+        sink.bind_topic(*id, name, TopicLimits::default());
     }
     let topic_client = sink.topic_client(&settings);
     for seen in [read_topics(&topic_client, &names).await, read_topics(&topic_client, &names).await]
@@ -106,7 +106,7 @@ async fn a_topic_of_two_kilobytes_takes_what_a_sink_sends_beside_others() {
     let mut sink = open(&settings).unwrap();
     let topic_client = sink.topic_client(&settings);
     for (id, name) in [small, large].into_iter().zip(&names) {
-        sink.bind_topic(id, name, look_up(&topic_client, name).await.facts.max_message_bytes);
+        sink.bind_topic(id, name, look_up(&topic_client, name).await.limits());
     }
     assert!(sink.limits_in_flight(small) && !sink.limits_in_flight(large));
 
@@ -127,10 +127,10 @@ async fn a_topic_of_two_kilobytes_takes_what_a_sink_sends_beside_others() {
 
     kafka.set_topic("small", &[("max.message.bytes", "1048588")]).await.unwrap();
     let raised = eventually(DEADLINE, "the raised limit", async || {
-        let facts = look_up(&topic_client, &names[0]).await.facts;
-        Ok(facts.max_message_bytes.filter(|limit| *limit > 2_000))
+        let limits = look_up(&topic_client, &names[0]).await.limits();
+        Ok(limits.max_message_bytes.is_some_and(|limit| limit > 2_000).then_some(limits))
     });
-    sink.bind_topic(small, &names[0], Some(raised.await.unwrap()));
+    sink.bind_topic(small, &names[0], raised.await.unwrap());
     assert!(!sink.limits_in_flight(small));
     drop(topic_client);
     blocking(move || sink.close()).await;
@@ -148,12 +148,12 @@ async fn a_topic_that_refuses_old_records_is_reported_before_it_does() {
     kafka.create_topic("young", 1, &limit).await.unwrap();
     let mut sink = open(&settings).unwrap();
     let found = look_up(&sink.topic_client(&settings), &name).await;
-    let caution = found.caution.unwrap();
+    let (limits, caution) = (found.limits(), found.caution.unwrap());
     assert_eq!(caution.code, Code::TopicTimestamps, "{caution}");
     assert!(caution.message.contains("message.timestamp.before.max.ms=60000"), "{caution}");
     let now = KafkaSettings { timestamp: Timestamp::Now, ..settings.clone() };
     assert_eq!(look_up(&sink.topic_client(&now), &name).await.caution, None);
-    sink.bind_topic(id, &name, found.facts.max_message_bytes);
+    sink.bind_topic(id, &name, limits);
 
     let mut acks = Acks::default();
     give(&mut sink, id).unwrap();

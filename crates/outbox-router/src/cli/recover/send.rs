@@ -39,6 +39,7 @@ impl Sending<'_> {
             rate: recovery.args.rate,
             // The records are those that the stream would have sent.
             different: RepublishSettings { to_topic: None, marker: None },
+            records: Some(recovery.records),
         };
         let cluster = Cluster::open(&prepare::kafka_settings(recovery.config))?;
         let place = place(terminal.audience, recovery.args.decision.form);

@@ -27,7 +27,7 @@ pub use args::{Audit, BadRow, Marker, ReplayArgs, Selected, Start};
 pub(super) use args::{MARKER, rate};
 use std::time::Duration;
 
-use relay::{Failure, RepublishSettings, TopicFacts, TopicName};
+use relay::{Failure, RepublishSettings, TopicFacts, TopicName, witness::ProducedTo};
 
 use super::{
     Exit, Form, TaskError, Terminal,
@@ -37,6 +37,7 @@ use super::{
     print_failure::print_failure,
     republication::{BEGIN, Republication, SESSION, Sent, place},
     topic_lookups::{Topic, TopicLookups},
+    witness::Records,
 };
 use crate::{
     config::Config,
@@ -67,7 +68,8 @@ pub(super) async fn replay(
     let done = with_connection(access, COMMAND, async |reader| {
         with_connection(access, COMMAND, async |books| {
             let (role, decider) = (access.role(), args.decision.decider(access.environment));
-            let replay = Replay { args, config, reader, books, table: &table, role, decider };
+            let (table, records) = (&table, Records::of(config, access)?);
+            let replay = Replay { args, config, reader, books, table, role, decider, records };
             replay.carry_out(terminal).await
         })
         .await
@@ -130,8 +132,8 @@ impl Replay<'_> {
             Form::Json => {
                 let (counts, topics, ended) = (Counts::default(), Vec::new(), Ended::Complete);
                 let (took, left_out) = (Duration::ZERO, Vec::new());
-                let kept = Vec::new();
-                let sent = Sent { counts, topics, ended, took, left_out, kept };
+                let (kept, produced_to) = (Vec::new(), ProducedTo::new());
+                let sent = Sent { counts, topics, produced_to, ended, took, left_out, kept };
                 let outcome = Outcome { sent, run: None };
                 writeln!(terminal.out, "{:#}", report::document(plan, &outcome, self.args))?;
             }
@@ -214,6 +216,7 @@ impl Replay<'_> {
             },
             rate: args.rate.filter(|_| effect == Effect::Real),
             different: RepublishSettings { to_topic: args.to_topic.clone(), marker },
+            records: self.records.as_ref(),
         };
         let place = place(terminal.audience, args.decision.form);
         let sent = republication.send(destination, run.clone(), (terminal.err, place)).await;

@@ -9,7 +9,7 @@ use super::{
     report::Plan,
 };
 use crate::{
-    cli::{Exit, decision_args::Decider, republication::OutboxRows},
+    cli::{Exit, decision_args::Decider, republication::OutboxRows, witness::Records},
     config::Config,
     republish::journal::Subject,
 };
@@ -41,6 +41,7 @@ pub(super) struct Replay<'a> {
     /// That the command connects as.
     pub(super) role: Option<String>,
     pub(super) decider: Decider<'a>,
+    pub(super) records: Option<Records>,
 }
 
 /// What is sent.

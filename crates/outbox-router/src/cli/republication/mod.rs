@@ -11,11 +11,11 @@ use std::{io, num::NonZeroU32, time::Duration};
 pub(super) use held_events::HeldEvents;
 pub(super) use outbox_rows::OutboxRows;
 pub(super) use progress::{Place, Progress, rate};
-use relay::{Failure, Name, RepublishSettings};
+use relay::{Failure, Name, RepublishSettings, witness::ProducedTo};
 pub(super) use time_index::TimeIndex;
 use tokio_postgres::Client;
 
-use super::{Audience, Form};
+use super::{Audience, Form, witness::Records};
 use crate::{
     config::Config,
     prepare,
@@ -53,6 +53,8 @@ pub(super) struct Republication<'a> {
     pub(super) rate: Option<NonZeroU32>,
     /// What is different from the records of the stream.
     pub(super) different: RepublishSettings,
+    /// Where the topics are noted that records go to; `None`: no witness is kept.
+    pub(super) records: Option<&'a Records>,
 }
 
 /// What became of it.
@@ -60,6 +62,8 @@ pub(super) struct Sent {
     pub(super) counts: Counts,
     /// Records of each topic.
     pub(super) topics: Vec<(String, u64)>,
+    /// For a witness that is to be written first, as far as brokers say the ids of topics.
+    pub(super) produced_to: ProducedTo,
     pub(super) ended: Ended,
     pub(super) took: Duration,
     /// Ids of rows that were left out, the first hundred.
@@ -77,7 +81,8 @@ pub(super) fn place(audience: Audience, form: Form) -> Place {
 }
 
 impl Republication<'_> {
-    /// Sends the rows, and tells how far it is.
+    /// Sends the rows, and tells how far it is. Notes the topics in the witness, where there is
+    /// one: of a topic that is in none, it is not noticed that it was deleted.
     ///
     /// # Errors
     /// The rows cannot be read.
@@ -95,17 +100,26 @@ impl Republication<'_> {
             to_topic: self.different.to_topic.clone(),
             order: self.query.order.iter().map(|column| column.place).collect(),
         };
+        // What goes to a topic that a person has named is no delivery.
+        let records = self.records.filter(|_| settings.to_topic.is_none());
         let republish = self.rows.republish(self.config, self.different)?;
         let copy = self.query.copy(self.rows.encoding);
         let rows = Rows::begin(self.reader, &copy, self.rows.row.oid).await?;
         let mut progress = Progress::new(err, place, self.total);
         let mut sender = Sender::new(rows, republish, destination, settings, run);
         let mut ended = sender.send(&mut progress).await;
+        let produced_to = sender.produced_to().clone();
+        if let Some(records) = records
+            && let Err(failure) = records.note_topics(&produced_to).await
+            && matches!(ended, Ended::Complete)
+        {
+            ended = Ended::Failed(Box::new(failure));
+        }
         with_brokers(&mut ended, &self.config.kafka.bootstrap_servers);
         progress.close();
         let (counts, topics, took) = (sender.counts(), sender.topics(), progress.elapsed());
         let (left_out, kept) = (progress.take_left_out(), sender.take_left_out());
-        Ok(Sent { counts, topics, ended, took, left_out, kept })
+        Ok(Sent { counts, topics, produced_to, ended, took, left_out, kept })
     }
 }
 

@@ -9,7 +9,7 @@ use relay::{
     Case, Code, Failure, TableName, TopicName,
     delivered::compared::altered,
     source::Catalog,
-    witness::{OpenFinding, Witness},
+    witness::{OpenFinding, ProducedTo, Witness},
 };
 
 use crate::{
@@ -56,6 +56,8 @@ pub(super) struct Slot<'a> {
     pub(super) sent: &'a [TableName],
     /// Of a slot that has divided rows.
     pub(super) divided: Option<Divided<'a>>,
+    /// The topics that rows were sent to before.
+    pub(super) produced_to: &'a ProducedTo,
 }
 
 /// A reading from before a slot divided rows, for the witness that begins there: a table that was
@@ -149,6 +151,8 @@ pub(super) async fn record(
     witness::ignore_holder(&mut reading, made.holder);
     match &stored.witness {
         Some(known) => {
+            // A router may have begun without it.
+            records.note_topics(made.produced_to).await?;
             let known = witness::with_gaps_found(config, known, &stored.cluster, &reading);
             Ok(report_existing(&known, out)?)
         }
@@ -189,6 +193,7 @@ async fn make(
     }
     let begun = Witness::begin(&baseline, &stored.cluster, &config.outboxes());
     let begun = begun.with_older_rows_sent(made.sent, &baseline.catalog);
+    let begun = begun.with_produced(made.produced_to);
     let first = Witness {
         began_without: (made.origin == SlotOrigin::Before).then(|| baseline.beginning()),
         ..begun

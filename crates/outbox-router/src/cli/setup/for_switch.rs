@@ -3,7 +3,7 @@
 
 use std::io;
 
-use relay::{Case, Failure, TableName};
+use relay::{Case, Failure, TableName, witness::ProducedTo};
 use tokio_postgres::Client;
 
 use super::{
@@ -113,17 +113,19 @@ pub(in crate::cli) async fn make_topic(config: &Config, access: Access<'_>) -> R
 }
 
 /// Writes the first witness, unless there is one, of a slot that the command holds by `holder`;
-/// `sent`: the tables of which every row that is older than the slot was sent.
+/// `sent`: the tables of which every row that is older than the slot was sent; `produced_to`: the
+/// topics that pending rows were sent to.
 ///
 /// # Errors
 /// The source does not fit, or is not as it was when rows were `divided`, or Kafka refuses.
 pub(in crate::cli) async fn record_beginning(
     (config, access): (&Config, Access<'_>),
-    (divided, holder, sent): (Option<Divided<'_>>, Option<i32>, &[TableName]),
+    (divided, holder): (Option<Divided<'_>>, Option<i32>),
+    (sent, produced_to): (&[TableName], &ProducedTo),
     out: &mut (dyn io::Write + Send),
 ) -> Result<(), TaskError> {
     let origin = if divided.is_some() { SlotOrigin::Now } else { SlotOrigin::Before };
-    let made = Slot { origin, holder, sent, divided };
+    let made = Slot { origin, holder, sent, divided, produced_to };
     let recorded = Box::pin(first::record(RecordPart::Include, made, config, access, out)).await;
     recorded.map(drop).map_err(|mut error| {
         if let TaskError::Failure(failure) = &mut error

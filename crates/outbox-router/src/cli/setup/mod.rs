@@ -36,7 +36,7 @@ mod unused;
 
 use std::io;
 
-use relay::{Case, OutboxTable, TableName};
+use relay::{Case, OutboxTable, TableName, witness::ProducedTo};
 use tokio_postgres::Client;
 
 use super::{
@@ -183,7 +183,8 @@ async fn apply(
         first::make_topic(args.record, config, access).await?;
     }
     let slots = Slots { args, config, access, tables: &tables, version };
-    let Some((origin, held)) = Box::pin(slots.make(slot, terminal)).await? else {
+    let Some(Made { origin, held, produced_to }) = Box::pin(slots.make(slot, terminal)).await?
+    else {
         return Ok(Exit::Failure);
     };
     let out = &mut *terminal.out;
@@ -194,7 +195,7 @@ async fn apply(
         (SlotOrigin::Now, OlderRows::Leave) | (SlotOrigin::Before, _) => &[],
     };
     let divided = held.as_deref().map(DividedSlot::divided);
-    let made = first::Slot { origin, holder: pid, sent, divided };
+    let made = first::Slot { origin, holder: pid, sent, divided, produced_to: &produced_to };
     let next = slots.record(made, out).await?;
     drop(held);
     letter_topic::report(args.record, config, out).await?;
@@ -263,6 +264,21 @@ impl Objects<'_> {
     }
 }
 
+/// The slot.
+struct Made {
+    origin: SlotOrigin,
+    /// Of one that has divided rows.
+    held: Option<Box<DividedSlot>>,
+    /// The topics that the older rows were sent to.
+    produced_to: ProducedTo,
+}
+
+impl Made {
+    const fn without_rows(origin: SlotOrigin) -> Self {
+        Self { origin, held: None, produced_to: ProducedTo::new() }
+    }
+}
+
 /// What the slot is made from, where it does not exist.
 struct Slots<'a> {
     args: &'a SetupArgs,
@@ -301,25 +317,28 @@ impl Slots<'_> {
         &self,
         slot: Option<ExistingSlot>,
         terminal: &mut Terminal<'_>,
-    ) -> Result<Option<(SlotOrigin, Option<Box<DividedSlot>>)>, TaskError> {
+    ) -> Result<Option<Made>, TaskError> {
         let Self { args, config, access, version, .. } = *self;
         let name = config.postgres.slot.as_str();
         match (slot, args.backfill.rows) {
             (slot, OlderRows::Send) => {
                 Ok(match Box::pin(self.backfill().carry_out(slot.as_ref(), terminal)).await? {
-                    Backfilled::Complete(None) => Some((SlotOrigin::Before, None)),
-                    Backfilled::Complete(held) => Some((SlotOrigin::Now, held)),
+                    Backfilled::Complete(held, produced_to) => {
+                        let is_made = held.is_some();
+                        let origin = if is_made { SlotOrigin::Now } else { SlotOrigin::Before };
+                        Some(Made { origin, held, produced_to })
+                    }
                     Backfilled::Stopped => None,
                 })
             }
             (Some(slot), OlderRows::Leave) => {
                 writeln!(terminal.out, "slot {name}: exists already, at {}", slot.position)?;
-                Ok(Some((SlotOrigin::Before, None)))
+                Ok(Some(Made::without_rows(SlotOrigin::Before)))
             }
             (None, OlderRows::Leave) => {
                 let created = slot::create(access, name, version, args.wait, terminal.out);
                 Box::pin(created).await?;
-                Ok(Some((SlotOrigin::Now, None)))
+                Ok(Some(Made::without_rows(SlotOrigin::Now)))
             }
         }
     }

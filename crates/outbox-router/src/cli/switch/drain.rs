@@ -1,9 +1,12 @@
 //! The end of polling: this command is the only worker, and sends the rows that are older than the
 //! slot. It marks them like any worker, so a kill repeats at most a batch.
 
+use std::sync::Arc;
+
 use relay::{
     Case, Class, Code, ExitReason, Failure, HoldKeys, OnFailed,
     polling::{Poller, PollerReport},
+    witness::ProducedTo,
 };
 use tokio::{
     sync::watch,
@@ -40,7 +43,8 @@ enum End {
 }
 
 impl Switching<'_> {
-    /// Sends the rows. Returns `false` where it had to stop before all of them were sent.
+    /// Sends the rows. Returns the topics that they went to; `None` where it had to stop before
+    /// all of them were sent.
     ///
     /// # Errors
     /// PostgreSQL does not answer, or the slot was lost.
@@ -49,7 +53,7 @@ impl Switching<'_> {
         Described { worker: holder, tables, .. }: &Described,
         held: &mut SlotHolder,
         terminal: &mut Terminal<'_>,
-    ) -> Result<bool, TaskError> {
+    ) -> Result<Option<Arc<ProducedTo>>, TaskError> {
         let clock = LeaseClock::start();
         // It is this command that says what a person has to do.
         let settings = prepare::poller_settings(self.config, OnFailed::Stay);
@@ -71,7 +75,7 @@ impl Switching<'_> {
             // Every row is marked, so nothing is in flight; its leases are given back.
             End::Sent => {
                 worker.await;
-                return Ok(true);
+                return Ok(Some(Arc::clone(&reported.borrow().topics)));
             }
             End::Stop(failure) => {
                 worker.await;
@@ -83,7 +87,7 @@ impl Switching<'_> {
             }
         };
         print_failure(terminal.err, &failure)?;
-        Ok(false)
+        Ok(None)
     }
 
     /// Says how far the worker is, and returns when it is to be stopped.

@@ -3,6 +3,7 @@
 use relay::{
     Case, Code, Failure, Lsn, TableName,
     handover::switch::{SlotFound, SwitchState, ToStream},
+    witness::ProducedTo,
 };
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
@@ -94,7 +95,7 @@ impl Switching<'_> {
             }
             ToStream::Finish => {
                 let held = self.held_slot().await?;
-                self.finish(&held, (None, &[]), terminal).await?;
+                self.finish(&held, (None, &[], &ProducedTo::new()), terminal).await?;
                 true
             }
         };
@@ -265,9 +266,8 @@ impl Switching<'_> {
             // One may have been written since they were looked at last.
             self.refuse_later(&last.tables, PolledTable::switched_after, args.wait).await?;
         }
-        if !Box::pin(self.drain(last, &mut held, terminal)).await? {
-            return Ok(false);
-        }
+        let drained = Box::pin(self.drain(last, &mut held, terminal)).await?;
+        let Some(produced_to) = drained else { return Ok(false) };
         // What was abandoned last is not pending any more.
         self.refuse_abandoned(last).await?;
         // Or it was requeued in the moment before.
@@ -283,7 +283,7 @@ impl Switching<'_> {
             OlderRows::Send => &self.names[..],
             OlderRows::Leave => &[],
         };
-        self.finish(&held, (Some(divided), sent), terminal).await?;
+        self.finish(&held, (Some(divided), sent, &produced_to), terminal).await?;
         Ok(true)
     }
 
@@ -292,11 +292,12 @@ impl Switching<'_> {
     async fn finish(
         &self,
         held: &SlotHolder,
-        (divided, sent): (Option<Divided<'_>>, &[TableName]),
+        (divided, sent, produced_to): (Option<Divided<'_>>, &[TableName], &ProducedTo),
         terminal: &mut Terminal<'_>,
     ) -> Result<(), TaskError> {
         let command = (self.config, self.access);
-        record_beginning(command, (divided, held.pid(), sent), terminal.out).await?;
+        let of = (divided, held.pid());
+        record_beginning(command, of, (sent, produced_to), terminal.out).await?;
         reached!(StreamWitnessWritten);
         self.switched.set(self.books, SwitchState::Stream).await?;
         reached!(StreamHandedOver);

@@ -31,12 +31,13 @@ use relay::{
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
-    bound::{BoundTopics, Identity},
+    bound::{BoundTopics, Identity, TopicLimits},
     errors::Cluster,
     ffi::{Producer, Served},
     health::{ClientErrors, Health},
     settings::KafkaSettings,
     state::StateTopic,
+    timestamps::Keeps,
     topics::TopicClient,
 };
 pub use failure::DeliveryFailure;
@@ -85,10 +86,10 @@ impl KafkaSink {
         Ok(Self { producer, signal, reports, backlog: PollBacklog::Some })
     }
 
-    /// Takes over a topic that was looked up, with its `max.message.bytes` where that is known. A
-    /// topic that was bound before may have been re-created since, and its partitions may hold no
-    /// state of this producer. So each partition is sent one record first, as with any new topic.
-    pub fn bind_topic(&mut self, id: TopicId, name: &TopicName, max_message_bytes: Option<usize>) {
+    /// Takes over a topic that was looked up, with its limits. A topic that was bound before may
+    /// have been re-created since, and its partitions may hold no state of this producer. So each
+    /// partition is sent one record first, as with any new topic.
+    pub fn bind_topic(&mut self, id: TopicId, name: &TopicName, limits: TopicLimits) {
         if !self.reports.topics.contains(id) {
             match self.producer.topic(name) {
                 // librdkafka returns the same topic object for the same name, so reports about
@@ -98,13 +99,19 @@ impl KafkaSink {
                 None => return self.fail(None, Some(id), RDKafkaErrorCode::InvalidTopic),
             }
         }
-        self.reports.topics.renew(id, max_message_bytes);
+        self.reports.topics.renew(id, limits);
     }
 
     /// Whether the topic takes smaller batches than the producer makes, so that little of it may be
     /// in flight.
     pub fn limits_in_flight(&self, id: TopicId) -> bool {
         self.reports.topics.is_limited(id)
+    }
+
+    /// The topics that would have deleted records before they are read, and how many records of
+    /// each carry the time of sending instead of their own.
+    pub fn sent_as_new(&self) -> impl Iterator<Item = (&TopicName, u64, Keeps)> {
+        self.reports.topics.sent_as_new()
     }
 
     /// Records the id of a topic in use. After [`Identity::Another`] the topic's partitions count
@@ -220,8 +227,10 @@ impl RecordSink for KafkaSink {
             return Err(Refusal { ticket, reason: RefusalReason::PartitionWaits });
         }
         let opaque = ticket.into_opaque();
+        let (own, timestamp_ms) = (record.timestamp_ms, place.time_of(record));
+        let record = &Record { timestamp_ms, ..*record };
         let Err(error) = self.producer.produce(place.topic, record, opaque) else {
-            place.sent(bytes);
+            place.sent(bytes, (own, timestamp_ms));
             self.reports.unacked += 1;
             return Ok(());
         };

@@ -21,7 +21,7 @@ use relay::{
 };
 use tokio::time::{Instant, timeout};
 
-use crate::kafka::{DeliveryFailure, KafkaSettings, KafkaSink, open};
+use crate::kafka::{DeliveryFailure, KafkaSettings, KafkaSink, TopicLimits, open};
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -67,7 +67,7 @@ impl Cluster {
     pub(super) fn sink(&self, settings: &KafkaSettings) -> KafkaSink {
         let mut sink = open(settings).unwrap();
         sink.topic_client(settings).look_up(&orders_name()).unwrap();
-        sink.bind_topic(orders(), &orders_name(), None);
+        sink.bind_topic(orders(), &orders_name(), TopicLimits::default());
         sink
     }
 

@@ -8,8 +8,10 @@ use relay::{Acks, Headers, Record, RecordSink, RefusalReason, RowHeaders};
 use tokio::time::timeout;
 
 use super::cluster::{
-    Cluster, DEADLINE, acked, give, header, headers_of, number, orders, record, ticket, until,
+    Cluster, DEADLINE, acked, give, header, headers_of, number, orders, orders_name, record,
+    ticket, until,
 };
+use crate::kafka::{Keeps, TopicLimits};
 
 #[tokio::test]
 async fn a_record_arrives_with_key_value_headers_time_and_partition() {
@@ -64,6 +66,35 @@ async fn a_record_without_a_time_of_its_own_carries_that_of_producing() {
     assert_eq!(until(&mut sink, &mut acks, |_, acks| acked(acks) == 1).await, None);
     let timestamp = cluster.read(0)[0].timestamp().to_millis().unwrap();
     assert!((before..=now()).contains(&u128::try_from(timestamp).unwrap()), "{timestamp}");
+}
+
+#[tokio::test]
+async fn a_record_that_its_topic_would_delete_at_once_carries_the_time_of_sending() {
+    const DAY_MS: i64 = 86_400_000;
+    let (cluster, mut sink) = Cluster::with_orders(1);
+    let now = || i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
+    let (begun, row) = (now(), RowHeaders::new());
+    let (young, old) = (begun - DAY_MS, begun - 10 * DAY_MS);
+    let mut acks = Acks::default();
+    for (n, (keeps, timestamp_ms)) in (1..).zip([
+        (Keeps::Millis(7 * DAY_MS), young),
+        (Keeps::Millis(7 * DAY_MS), old),
+        (Keeps::Unknown, young),
+        (Keeps::Always, old),
+    ]) {
+        let limits = TopicLimits { keeps, ..TopicLimits::default() };
+        sink.bind_topic(orders(), &orders_name(), limits);
+        sink.produce(&Record { timestamp_ms, ..record(b"1", &row) }, ticket(n)).unwrap();
+        assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+    }
+    let log = cluster.read(0);
+    let times: Vec<_> = log.iter().map(|record| record.timestamp().to_millis().unwrap()).collect();
+    let [first, second, third, last] = times[..] else { panic!("{times:?}") };
+    assert_eq!((first, last), (young, old));
+    assert!([second, third].iter().all(|time| (begun..=now()).contains(time)), "{times:?}");
+    let counted: Vec<_> =
+        sink.sent_as_new().map(|(name, count, _)| (name.clone(), count)).collect();
+    assert_eq!(counted, [(orders_name(), 2)]);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use super::cluster::{
     Cluster, DEADLINE, ORDERS, acked, give, number, orders, orders_name, record, ticket, until,
 };
 use crate::kafka::{
-    Health, KafkaSettings, KafkaSink,
+    Health, KafkaSettings, KafkaSink, TopicLimits,
     ffi::{ClientError, Delivery, Events, Producer, Report, Served},
     open,
 };
@@ -207,7 +207,7 @@ async fn a_fatal_error_after_a_record_was_given_is_reported_with_the_brokers_rea
     );
     cluster.mock.broker_round_trip_time(-1, Duration::from_millis(500)).unwrap();
     let mut sink = open(&cluster.settings()).unwrap();
-    sink.bind_topic(orders(), &orders_name(), None);
+    sink.bind_topic(orders(), &orders_name(), TopicLimits::default());
     number(&mut sink, 0, 0, ticket(1)).unwrap();
     let mut acks = Acks::default();
     let trouble = until(&mut sink, &mut acks, |_, _| false).await.unwrap();

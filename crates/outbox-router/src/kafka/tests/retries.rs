@@ -7,7 +7,7 @@ use relay::{Acks, Code, RefusalReason, TopicId, TopicName};
 use tokio::time;
 
 use super::cluster::{Cluster, acked, give, number, orders, orders_name, ticket, until};
-use crate::kafka::{Identity, KafkaSink};
+use crate::kafka::{Identity, KafkaSink, TopicLimits};
 
 /// One record in a request, and answers so slow that the next request is sent before the first is
 /// answered.
@@ -116,7 +116,7 @@ async fn a_topic_that_was_looked_up_again_is_sent_one_record_at_first() {
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
 
     sink.topic_client(&cluster.settings()).look_up(&orders_name()).unwrap();
-    sink.bind_topic(orders(), &orders_name(), None);
+    sink.bind_topic(orders(), &orders_name(), TopicLimits::default());
     refuse_one_batch_for_now(&cluster);
     give(&mut sink, &mut acks, 0, 5..10, |_| ticket(1)).await;
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
@@ -129,7 +129,7 @@ async fn a_topic_with_another_id_is_sent_one_record_at_first() {
     let (cluster, mut sink) = one_behind_the_other(1);
     cluster.mock.create_topic("another", 1, 1).unwrap();
     let another = TopicName::new("another").unwrap();
-    sink.bind_topic(TopicId::from_index(9).unwrap(), &another, None);
+    sink.bind_topic(TopicId::from_index(9).unwrap(), &another, TopicLimits::default());
     let mut acks = Acks::default();
     give(&mut sink, &mut acks, 0, 0..2, |_| ticket(1)).await;
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);

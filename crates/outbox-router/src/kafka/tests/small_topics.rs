@@ -5,7 +5,7 @@ use relay::{
 };
 
 use super::cluster::{Cluster, ORDERS, RequestLog, acked, orders, orders_name, record, until};
-use crate::kafka::KafkaSink;
+use crate::kafka::{KafkaSink, TopicLimits};
 
 /// `max.message.bytes` of `orders`.
 const SMALL: usize = 2_000;
@@ -13,6 +13,10 @@ const BESIDE: &str = "beside";
 
 fn beside() -> TopicId {
     TopicId::from_index(5).unwrap()
+}
+
+fn limits(max_message_bytes: usize) -> TopicLimits {
+    TopicLimits { max_message_bytes: Some(max_message_bytes), ..TopicLimits::default() }
 }
 
 /// A sink that knows `orders`, which is small, and another topic, which is not.
@@ -24,8 +28,8 @@ fn with_small_orders(partitions: i32, properties: &[(&str, &str)]) -> (Cluster, 
     let mut settings = cluster.settings();
     settings.properties.extend(properties.iter().map(|(k, v)| ((*k).into(), (*v).into())));
     let mut sink = cluster.sink(&settings);
-    sink.bind_topic(orders(), &orders_name(), Some(SMALL));
-    sink.bind_topic(beside(), &TopicName::new(BESIDE).unwrap(), Some(1_048_588));
+    sink.bind_topic(orders(), &orders_name(), limits(SMALL));
+    sink.bind_topic(beside(), &TopicName::new(BESIDE).unwrap(), limits(1_048_588));
     (cluster, sink)
 }
 
@@ -109,12 +113,12 @@ async fn a_limit_that_is_raised_holds_nothing_back_any_more() {
         give(&mut sink, orders(), 0, 400).unwrap();
     }
     // The topic is looked up again while records are in flight; these still count.
-    sink.bind_topic(orders(), &orders_name(), Some(SMALL));
+    sink.bind_topic(orders(), &orders_name(), limits(SMALL));
     assert_eq!(
         give(&mut sink, orders(), 0, 400).unwrap_err().reason,
         RefusalReason::PartitionWaits
     );
-    sink.bind_topic(orders(), &orders_name(), Some(3_000));
+    sink.bind_topic(orders(), &orders_name(), limits(3_000));
     assert!(sink.limits_in_flight(orders()));
     give(&mut sink, orders(), 0, 400).unwrap();
     assert_eq!(
@@ -123,7 +127,7 @@ async fn a_limit_that_is_raised_holds_nothing_back_any_more() {
     );
     all_acked(&mut sink, &mut acks).await;
 
-    sink.bind_topic(orders(), &orders_name(), None);
+    sink.bind_topic(orders(), &orders_name(), TopicLimits::default());
     assert!(!sink.limits_in_flight(orders()));
     give(&mut sink, orders(), 0, 400).unwrap();
     all_acked(&mut sink, &mut acks).await;

@@ -8,7 +8,7 @@ use relay::{Acks, Code, RefusalReason, TopicName};
 use tokio::task::spawn_blocking;
 
 use super::cluster::{Cluster, acked, give, number, orders, orders_name, ticket, until};
-use crate::kafka::{KafkaSink, StateLog, StateTopic, open, put_state, read_state};
+use crate::kafka::{KafkaSink, StateLog, StateTopic, TopicLimits, open, put_state, read_state};
 
 const STATE: &str = "outbox-router.state";
 
@@ -161,7 +161,7 @@ async fn a_failed_event_takes_the_state_record_in_flight_with_it() {
 #[tokio::test]
 async fn events_that_are_routed_to_the_state_topic_close_the_sink() {
     let (_cluster, mut sink) = with_state();
-    sink.bind_topic(relay::TopicId::from_index(4).unwrap(), &state_name(), None);
+    sink.bind_topic(relay::TopicId::from_index(4).unwrap(), &state_name(), TopicLimits::default());
     let trouble = sink.poll_acks(&mut Acks::default(), 1_000).unwrap();
     assert_eq!(trouble.failure.code, Code::StateTopicUnsuitable, "{}", trouble.failure);
 

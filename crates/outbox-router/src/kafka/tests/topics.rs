@@ -9,7 +9,7 @@ use rdkafka::{
 use relay::{Acks, Code, TopicId, TopicName};
 
 use super::cluster::{Cluster, DEADLINE, ORDERS, RequestLog, orders, orders_name, until};
-use crate::kafka::{Health, KafkaSink, TopicLookup, TopicReading, open};
+use crate::kafka::{Health, KafkaSink, TopicLimits, TopicLookup, TopicReading, open};
 
 #[tokio::test]
 async fn partitions_are_counted_with_those_that_have_no_leader() {
@@ -69,7 +69,7 @@ async fn a_topic_that_does_not_exist_is_reported_as_gone() {
     let cluster = Cluster::start();
     let mut sink = open(&cluster.settings()).unwrap();
     let name = TopicName::new("outbox.event.Missing").unwrap();
-    sink.bind_topic(orders(), &name, None);
+    sink.bind_topic(orders(), &name, TopicLimits::default());
     let topic_client = sink.topic_client(&cluster.settings());
     assert_eq!(
         topic_client.read_topics(&[name]),
@@ -91,7 +91,7 @@ async fn all_topics_in_use_are_read_at_once() {
         if n % 5 != 0 {
             cluster.mock.create_topic(name.as_str(), n, 1).unwrap();
         }
-        sink.bind_topic(TopicId::from_index(index).unwrap(), name, None);
+        sink.bind_topic(TopicId::from_index(index).unwrap(), name, TopicLimits::default());
     }
     let forbidden = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
     cluster.mock.topic_error("outbox.event.1", forbidden).unwrap();

@@ -1,11 +1,12 @@
 //! The producer, and what is asked of Kafka beside it. Making and destroying a producer and asking
 //! for topics block, so they are done on blocking threads.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use relay::{
     Acks, Failure, TopicId, TopicName,
     polling::{PollInput, Poller, Produced},
+    witness::ProducedTo,
 };
 use tokio::{
     task::{JoinError, JoinSet},
@@ -50,6 +51,8 @@ pub(super) struct Producer {
     jobs: JoinSet<Done>,
     ping: Ping,
     acks: Acks,
+    /// Topics that were looked up for their first record.
+    topics: Arc<ProducedTo>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +72,13 @@ impl Producer {
             jobs: JoinSet::new(),
             ping: Ping::At(Instant::now()),
             acks: Acks::default(),
+            topics: Arc::default(),
         }
+    }
+
+    /// The topics that were produced to, as far as brokers say their ids.
+    pub(super) fn topics(&self) -> Arc<ProducedTo> {
+        Arc::clone(&self.topics)
     }
 
     /// Destroys the producer with what is in flight, and makes another after `wait`.
@@ -219,10 +228,14 @@ impl Producer {
     fn bind(&mut self, id: TopicId, name: &TopicName, answer: &Result<TopicDescription, Failure>) {
         let Some(sink) = &mut self.sink else { return };
         match answer {
-            Ok(TopicDescription { facts, caution, .. }) => {
-                sink.bind_topic(id, name, facts.max_message_bytes);
+            Ok(found) => {
+                sink.bind_topic(id, name, found.limits());
                 sink.clear_health();
-                caution.iter().for_each(warn);
+                found.caution.iter().for_each(warn);
+                if let Some(uuid) = &found.uuid {
+                    let topics = Arc::make_mut(&mut self.topics);
+                    topics.entry(name.to_string()).or_insert_with(|| uuid.clone());
+                }
             }
             // The core asks again every second, and the state says that the topic blocks.
             Err(failure) => tracing::debug!(code = %failure.code, "{failure}"),

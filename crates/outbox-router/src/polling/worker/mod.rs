@@ -277,7 +277,8 @@ impl<C: Connect + Send + Sync + 'static> Worker<C> {
         self.log.announce(poller.state.as_str(), poller.reason.as_ref());
         self.changes.announce(&poller.tables);
         self.reported_at = Instant::now();
-        self.reports.send_replace(WorkerReport { poller, at: self.reported_at });
+        let (topics, at) = (self.producer.topics(), self.reported_at);
+        self.reports.send_replace(WorkerReport { poller, topics, at });
     }
 }
 

@@ -19,8 +19,8 @@ use relay::{
 use super::requests::{Requests, TestWaker, permission};
 use crate::{
     kafka::{
-        DeliveryFailure, Health, Identity, StateEnd, StateLog, TopicDescription, TopicLookup,
-        TopicReading,
+        DeliveryFailure, Health, Identity, Keeps, StateEnd, StateLog, TopicDescription,
+        TopicLimits, TopicLookup, TopicReading,
     },
     shell::{Kafka, Sink, StateTopic, TopicClient},
 };
@@ -319,7 +319,7 @@ impl Sink for ScriptedSink {
         self.producer.state().written.take()
     }
 
-    fn bind_topic(&mut self, id: TopicId, _name: &TopicName, _max: Option<usize>) {
+    fn bind_topic(&mut self, id: TopicId, _name: &TopicName, _limits: TopicLimits) {
         self.producer.state().bound.push(id);
     }
 
@@ -359,7 +359,7 @@ impl TopicClient for Client {
     fn look_up(&self, name: &TopicName) -> Result<TopicDescription, Failure> {
         self.kafka.permitted(Request::LookUp(self.producer, name.to_string()))?;
         let facts = TopicFacts { partitions: PARTITIONS, max_message_bytes: None };
-        Ok(TopicDescription { facts, uuid: None, caution: None })
+        Ok(TopicDescription { facts, uuid: None, keeps: Keeps::Always, caution: None })
     }
 
     fn read_topics(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure> {

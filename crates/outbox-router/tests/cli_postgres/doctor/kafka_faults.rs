@@ -26,7 +26,7 @@ pub(super) async fn each_fault_of_kafka_is_named_by_its_code_alone() {
     let kafka = &pair.kafka;
 
     for (settings, code) in [
-        (("retention.ms", "60000"), "K023"),
+        (("message.timestamp.before.max.ms", "60000"), "K023"),
         (("cleanup.policy", "compact"), "D033"),
         (("min.insync.replicas", "2"), "D032"),
         (("max.message.bytes", "1000000"), "D034"),

@@ -12,6 +12,7 @@ use crate::{
         TaskError, Terminal,
         connect::{denied, with_connection},
         republication::{BEGIN, HeldEvents, OutboxRows, Republication, SESSION, Sent, place},
+        witness::Records,
     },
     prepare,
     republish::{
@@ -82,6 +83,7 @@ async fn send(
             return Ok(());
         }
         let total = reader.query_one(&query.count(), &[]).await?.try_get::<_, i64>(0)?;
+        let records = Records::of(work.config, work.access)?;
         let republication = Republication {
             config: work.config,
             reader,
@@ -92,6 +94,7 @@ async fn send(
             rate: None,
             // The records are those that the stream would have sent.
             different: RepublishSettings { to_topic: None, marker: None },
+            records: records.as_ref(),
         };
         let cluster = Cluster::open(&prepare::kafka_settings(work.config))?;
         let run = work.begin(rows).await?;

@@ -43,7 +43,7 @@ pub(super) const CHECKS: &[Check] = &[
         judge: |facts| Ok(of_each(facts.kafka()?, compacted)),
     },
     Check {
-        name: "the topics keep and take events that an outage has delayed",
+        name: "the topics take events that an outage has delayed",
         reports: &[warning(Code::TopicTimestamps.as_str())],
         judge: |facts| Ok(of_each(facts.kafka()?, timestamps)),
     },

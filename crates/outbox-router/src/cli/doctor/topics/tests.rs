@@ -114,7 +114,8 @@ fn the_number_of_replicas_in_sync_is_one_less_than_there_are() {
 fn a_compacted_topic_and_its_limits_of_time_are_named() {
     let policy = Some("compact,delete".to_owned());
     assert_eq!(codes(&judged(compacted, TopicInspected { policy, ..topic() })), ["D033"]);
-    let caution = Some(Failure::new(Code::TopicTimestamps, "retention.ms=1 deletes"));
+    let caution =
+        Some(Failure::new(Code::TopicTimestamps, "message.timestamp.before.max.ms=1 refuses"));
     let found = judged(timestamps, TopicInspected { caution, ..topic() });
     assert_eq!((codes(&found), found[0].severity), (vec!["K023"], Severity::Warning));
 }

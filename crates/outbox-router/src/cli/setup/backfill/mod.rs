@@ -20,6 +20,7 @@ use relay::{
     Case, Failure, Lsn,
     handover::backfill::{Before, Beginning, Reached, Todo, unfinished},
     source::Catalog,
+    witness::ProducedTo,
 };
 use serde_json::json;
 use tokio_postgres::Client;
@@ -48,8 +49,8 @@ const COMMAND: &str = "backfill";
 
 /// What became of it.
 pub(super) enum Backfilled {
-    /// All rows were sent, by this process or an earlier one.
-    Complete(Option<Box<DividedSlot>>),
+    /// All rows were sent, by this process or an earlier one, to these topics.
+    Complete(Option<Box<DividedSlot>>, ProducedTo),
     /// It has to be gone on with.
     Stopped,
 }
@@ -131,7 +132,9 @@ impl Backfill<'_> {
             let (run, reached) = match (before.todo()?, &last) {
                 (Todo::Nothing, _) => {
                     writeln!(terminal.out, "back-fill: complete already")?;
-                    return Ok(Backfilled::Complete(None));
+                    let reached = last.as_ref().and_then(Reached::of);
+                    let topics = reached.map(|reached| reached.topics);
+                    return Ok(Backfilled::Complete(None, topics.unwrap_or_default()));
                 }
                 (Todo::Resume(reached), Some(run)) => {
                     let PastRun { id, settled, .. } = run;
@@ -220,12 +223,14 @@ impl Backfill<'_> {
                 slot_at: begins_at.to_string(),
                 first_xmin,
                 table: reached.as_ref().and_then(|reached| reached.table.clone()),
+                topics: reached.as_ref().map(|it| it.topics.clone()).unwrap_or_default(),
                 order: reached.and_then(|reached| reached.order),
             };
             run.note(&reached.place()).await?;
             let work = rows::Sending { backfill: self, reader, run: &run, reached: &reached };
+            let mut done = rows::Done { settled, topics: reached.topics.clone() };
             let ended = {
-                let sending = Box::pin(work.send(&rows, settled, terminal));
+                let sending = Box::pin(work.send(&rows, &mut done, terminal));
                 tokio::select! {
                     ended = sending => ended?,
                     failure = holder.lost() => Ended::Failed(Box::new(failure)),
@@ -241,7 +246,7 @@ impl Backfill<'_> {
                 ended @ (Ended::Interrupted | Ended::AtRow(_) | Ended::Failed(_)) => ended,
             };
             if note_end(&run, &ended, terminal.err).await? == Completeness::Complete {
-                return Ok(Backfilled::Complete(Some(Box::new(slot))));
+                return Ok(Backfilled::Complete(Some(Box::new(slot)), done.topics));
             }
             Ok(Backfilled::Stopped)
         })

@@ -1,6 +1,6 @@
 //! The rows of each table, and how they are sent.
 
-use relay::{RepublishSettings, handover::backfill::Reached};
+use relay::{RepublishSettings, handover::backfill::Reached, witness::ProducedTo};
 use serde_json::Value;
 use tokio_postgres::Client;
 
@@ -24,6 +24,14 @@ pub(super) struct Sending<'s> {
     pub(super) reached: &'s Reached,
 }
 
+/// What this process and earlier ones have done.
+pub(super) struct Done {
+    /// So many rows are settled.
+    pub(super) settled: i64,
+    /// The topics that records went to.
+    pub(super) topics: ProducedTo,
+}
+
 /// The oldest transaction that was open when the snapshot of this session was taken.
 pub(super) async fn snapshot_xmin(reader: &Client) -> Result<u64, TaskError> {
     let query = "select pg_snapshot_xmin(pg_current_snapshot())::text::bigint";
@@ -45,14 +53,13 @@ impl Backfill<'_> {
 }
 
 impl Sending<'_> {
-    /// Sends the rows of all tables; `settled` were settled before.
+    /// Sends the rows of all tables, after what was done before.
     pub(super) async fn send(
         &self,
         tables: &[OutboxRows],
-        settled: i64,
+        done: &mut Done,
         terminal: &mut Terminal<'_>,
     ) -> Result<Ended, TaskError> {
-        let mut settled = settled;
         let begun = tables.iter().position(|rows| {
             self.reached.table.as_deref() == Some(rows.row.table.to_string().as_str())
         });
@@ -63,7 +70,7 @@ impl Sending<'_> {
                 Some(_) | None => Progress::None,
             };
             for part in self.parts(rows, progress) {
-                let ended = self.part(rows, &part, &mut settled, terminal).await?;
+                let ended = self.part(rows, &part, done, terminal).await?;
                 if !matches!(ended, Ended::Complete) {
                     return Ok(ended);
                 }
@@ -99,7 +106,7 @@ impl Sending<'_> {
         &self,
         rows: &OutboxRows,
         part: &Part,
-        settled: &mut i64,
+        done: &mut Done,
         terminal: &mut Terminal<'_>,
     ) -> Result<Ended, TaskError> {
         let Backfill { args, config, .. } = *self.backfill;
@@ -125,18 +132,25 @@ impl Sending<'_> {
             bad_rows: args.backfill.bad.keeping(rows.columns.id.as_ref()),
             rate: args.backfill.rate,
             different: RepublishSettings { to_topic: None, marker: None },
+            // There is none before all rows were sent.
+            records: None,
         };
-        let run = part.is_noted.then(|| self.run.in_frame(*settled, self.reached.frame(&table)));
+        let frame = self.reached.frame(&table, &done.topics);
         if part.is_noted && self.reached.table.as_ref() != Some(&table) {
             // From here on, some of its rows may be in Kafka.
-            self.run.note(&Value::Object(self.reached.frame(&table))).await?;
+            self.run.note(&Value::Object(frame.clone())).await?;
         }
+        let run = part.is_noted.then(|| self.run.in_frame(done.settled, frame));
         let cluster = Cluster::open(&prepare::kafka_settings(config))?;
         let place = place(terminal.audience, Form::Text);
         let sent = republication.send(cluster, run, (terminal.err, place)).await?;
         self.run.note_left_out(rows.row.oid, &sent.kept).await?;
-        let done = sent.counts.rows.saturating_sub(sent.counts.in_flight);
-        *settled = settled.saturating_add_unsigned(done);
+        let settled = sent.counts.rows.saturating_sub(sent.counts.in_flight);
+        done.settled = done.settled.saturating_add_unsigned(settled);
+        for (topic, uuid) in sent.produced_to {
+            // The first id counts: records went to that topic.
+            done.topics.entry(topic).or_insert(uuid);
+        }
         for (topic, records) in &sent.topics {
             writeln!(terminal.out, "  {topic}: {records} records")?;
         }
