@@ -10,7 +10,7 @@ use relay::{
         backfill::{Before, Beginning, Reached, Todo},
     },
     source::{Catalog, preflight},
-    witness::Witness,
+    witness::{ProducedTo, Witness},
 };
 
 use super::{
@@ -202,7 +202,7 @@ impl Backfill {
             None => {
                 site.pipeline.filled.begin(snapshot);
                 let first_xmin = snapshot.snapshot_xmin();
-                Reached { slot_at, first_xmin, table: None, order: None }
+                Reached { slot_at, first_xmin, table: None, order: None, topics: ProducedTo::new() }
             }
         };
         note(&mut site.database, &reached);
