@@ -1,6 +1,7 @@
 //! Which rows a switch sends and marks: those of every table that is named, and no others.
 
-use e2e::{Fixture, SLOT, wait_committed};
+use e2e::{Fixture, SHORT_DEADLINE, SLOT, wait_committed};
+use serde_json::Value;
 use testbed::postgres::{DATABASE, DatabaseSession};
 use testbed::wait::eventually;
 
@@ -169,4 +170,24 @@ async fn every_table_of_the_slot_is_switched_and_none_is_left_out() {
     })
     .await
     .unwrap();
+}
+
+/// The first session has produced nothing: only the command has.
+#[tokio::test]
+async fn a_topic_that_is_made_again_behind_the_switch_is_noted() {
+    let (mut fixture, configurations) = begun().await;
+    stop(&mut fixture.router).await;
+    let session = fixture.session().await.unwrap();
+    write(&session, "outbox", 1).await;
+    switched(&fixture, "stream").await;
+    let topic = fixture.topics.first().unwrap().clone();
+    assert_eq!(fixture.seen().await.unwrap().len(), 1);
+    fixture.kafka.delete_topic(&topic).await.unwrap();
+    fixture.kafka.create_topic(&topic, 3, &[]).await.unwrap();
+    configure(&mut fixture, &configurations.stream);
+    fixture.restart().await.unwrap();
+    let is_noted = |status: &Value| {
+        status.pointer("/witness/lost_topics/0/topic").and_then(Value::as_str) == Some(&topic)
+    };
+    fixture.router.wait_status("the note", SHORT_DEADLINE, is_noted).await.unwrap();
 }
