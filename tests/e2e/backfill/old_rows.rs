@@ -12,10 +12,10 @@ const A_WEEK: [(&str, &str); 1] = [("retention.ms", "604800000")];
 async fn a_row_that_is_older_than_its_topic_keeps_records_carries_the_time_of_sending() {
     let (fixture, session) = prepared().await;
     fixture.kafka.set_topic(fixture.topics.first().unwrap(), &A_WEEK).await.unwrap();
-    write(&fixture, &session, 5).await;
-    let age = "UPDATE outbox SET created_at = now() - interval '10 days'";
+    write(&fixture, &session, 8).await;
+    let age = "UPDATE outbox SET created_at = now() - \
+         CASE WHEN (payload->>'n')::int <= 5 THEN interval '10 days' ELSE interval '1 hour' END";
     session.batch_execute(age).await.unwrap();
-    write(&fixture, &session, 3).await;
     let now = || i64::try_from(UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
     let begun = now();
     let (exit, said) = setup(&fixture, &["--backfill"]).await;
