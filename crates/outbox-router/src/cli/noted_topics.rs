@@ -1,5 +1,5 @@
-//! Topics that a command has produced to, beside a router or while none runs: the witness names them,
-//! so that it is noticed when one is deleted (K024).
+//! Topics that a command has produced to, beside a router or while none runs: the witness names
+//! them, so that it is noticed when one is deleted (K024).
 
 use relay::{Failure, witness::ProducedTo};
 

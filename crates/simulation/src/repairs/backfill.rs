@@ -202,7 +202,8 @@ impl Backfill {
             None => {
                 site.pipeline.filled.begin(snapshot);
                 let first_xmin = snapshot.snapshot_xmin();
-                Reached { slot_at, first_xmin, table: None, order: None, topics: ProducedTo::new() }
+                let topics = ProducedTo::new();
+                Reached { slot_at, first_xmin, table: None, order: None, topics }
             }
         };
         note(&mut site.database, &reached);
