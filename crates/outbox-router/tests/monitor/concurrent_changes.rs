@@ -8,7 +8,7 @@ use outbox_router::{
     },
     postgres::{TextQuery, TextRow},
 };
-use relay::{Failure, source::Catalog};
+use relay::{Failure, delivered::compared::altered, source::Catalog};
 use tokio_postgres::Client;
 
 use crate::{
@@ -111,4 +111,35 @@ async fn a_publication_of_all_tables_is_read_at_once() {
     let catalog = setup.read(&mut reading).await;
     assert!(!catalog.publication.unwrap().tables[0].has_entry());
     assert_eq!(reading.times, 1);
+}
+
+/// A command reads rows in an older snapshot, and of the partitions that are attached at that
+/// moment: one that was away in between would look as if it had been made meanwhile.
+#[tokio::test]
+async fn a_partition_that_was_detached_behind_a_snapshot_is_altered_when_it_comes_back() {
+    let setup = Setup::new().await;
+    let detach = "alter table outbox_x detach partition outbox_x_one";
+    let attach = "alter table outbox_x attach partition outbox_x_one default";
+    let partitioned = "alter table outbox_x rename to outbox_x_one; \
+         create table outbox_x (like outbox_x_one including all) partition by list (id); \
+         alter publication p_x set table outbox_x; \
+         alter publication p_x set (publish_via_partition_root = true)";
+    setup.other.batch_execute(partitioned).await.unwrap();
+    let before = setup.read(&mut &setup.client).await;
+    setup.other.batch_execute(attach).await.unwrap();
+    let begin = "begin isolation level repeatable read; select from pg_class limit 1";
+    setup.client.batch_execute(begin).await.unwrap();
+    setup.other.batch_execute(detach).await.unwrap();
+
+    let add = catalog::with_partitions_of_snapshot;
+    let shown = add(&mut &setup.client, setup.version, before.clone()).await.unwrap();
+    setup.client.batch_execute("commit").await.unwrap();
+    let again = add(&mut &setup.other, setup.version, before.clone()).await.unwrap();
+    assert_eq!(again, before, "nothing is attached now");
+    setup.other.batch_execute(attach).await.unwrap();
+    let now = setup.read(&mut &setup.client).await;
+    assert_eq!(altered(&before, &now), None);
+    let what = altered(&shown, &now).unwrap();
+    assert!(what.ends_with("of public.outbox_x was altered or detached"), "{what}");
+    assert_eq!(add(&mut &setup.other, setup.version, now.clone()).await.unwrap(), now);
 }

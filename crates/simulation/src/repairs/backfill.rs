@@ -15,7 +15,7 @@ use relay::{
 
 use super::{
     database::{Database, Fit, Row, Switched, TABLES},
-    site::{SLOT, Site},
+    site::{SLOT, Site, with_partitions_of},
     slot::{Holder, NotHeld},
     step::{Done, Step},
 };
@@ -178,6 +178,7 @@ impl Backfill {
     /// The reader's transaction begins with the snapshot of the slot.
     fn create(&mut self, site: &mut Site) -> Step {
         if let Some(made) = site.database.finished_slot(self.number) {
+            self.before = self.before.take().map(|before| with_partitions_of(&made, before));
             self.snapshot = Some(made);
             self.stage = Stage::Hold;
         }
@@ -336,9 +337,9 @@ impl Backfill {
         let began_without = (!self.is_new).then(|| baseline.beginning());
         site.pipeline.witness = Some(Witness { began_without, ..begun });
         self.stage = Stage::End;
-        match self.before.as_ref().zip(self.snapshot.as_deref()) {
-            Some((before, snapshot)) => Step::Done(Done::Handed {
-                given_up: site.database.of_no_partition(before, snapshot),
+        match &self.snapshot {
+            Some(snapshot) => Step::Done(Done::Handed {
+                given_up: snapshot.of_no_partition().collect(),
                 how: "back-filled",
             }),
             None => Step::Done(Done::Unwitnessed),
@@ -382,6 +383,7 @@ fn has_come_since(row: &Row, first: u64, snapshot: &Database, now: &Database) ->
     if now.next_xid - first >= HALF {
         return true;
     }
-    let attached_by = row.part.and_then(|part| snapshot.parts.get(&part).copied());
-    is_since(row.xmin.of_row().as_u32()) || attached_by.is_some_and(is_since)
+    // The snapshot need not show that a partition of the present is attached.
+    let is_old = |part: u32| snapshot.parts.get(&part).is_some_and(|xid| !is_since(*xid));
+    is_since(row.xmin.of_row().as_u32()) || row.part.is_some_and(|part| !is_old(part))
 }

@@ -3,13 +3,12 @@
 use relay::{
     HoldKeys,
     handover::switch::{StreamedBefore, ToPolling as Todo, ToStream as ToStreamTodo},
-    source::Catalog,
 };
 
 use super::{
     actor::Command,
     backfill::Backfill,
-    database::{Database, Row, Switched},
+    database::{Database, Switched},
     switch::ToPolling,
     to_stream::ToStream,
     world::RepairsWorld,
@@ -17,17 +16,10 @@ use super::{
 use crate::invariant::{Invariant, Violation};
 
 impl Database {
-    /// Rows that a slot's snapshot shows in tables that were no partitions then, or were one
-    /// between two readings alone: who attaches them does not make events of them.
-    pub(super) fn of_no_partition(&self, before: &Catalog, snapshot: &Self) -> Vec<u64> {
-        let was_known = |part: u32| {
-            let mut parts = before.relations.iter().flat_map(|table| &table.partitions);
-            parts.any(|known| known.oid.as_u32() == part)
-        };
-        let is_known = |row: &Row| self.reaches(row) || row.part.is_some_and(was_known);
-        let rows = snapshot.rows.iter();
-        let none = rows.filter(|row| !snapshot.reaches(row) || !is_known(row));
-        none.map(|row| row.row).collect()
+    /// Rows of tables that are no partitions: attaching them later does not make events of
+    /// them.
+    pub(super) fn of_no_partition(&self) -> impl Iterator<Item = u64> {
+        self.rows.iter().filter(|row| !self.reaches(row)).map(|row| row.row)
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     compare::{Seen, Selected, compare, has_time, tells_apart},
     database::{Database, Fit, Row, Switched, TABLES},
     facts::Facts,
-    site::{Site, printed, seconds},
+    site::{Site, printed, seconds, with_partitions_of},
     slot::{Holder, NotHeld},
     step::{Done, Step},
 };
@@ -228,6 +228,7 @@ impl Recover {
     /// The reader's transaction begins with the snapshot of the slot.
     fn create(&mut self, site: &mut Site) -> Step {
         if let Some(made) = site.database.finished_slot(self.number) {
+            self.prepared = self.prepared.take().map(|before| with_partitions_of(&made, before));
             self.snapshot = Some(made);
             self.stage = Stage::Hold;
         }

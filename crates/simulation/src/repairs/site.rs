@@ -151,12 +151,7 @@ impl Site {
             ..Source::of("a", 10, &columns)
         };
         let mut catalog = source.catalog();
-        let partition = |(oid, by): (&u32, &u32)| {
-            let (oid, storage) = (Oid::from_u32(*oid), Storage::default());
-            Partition { oid, name: None, attached_by: *by, storage }
-        };
-        catalog.relations[PARTITIONED].partitions =
-            self.database.parts.iter().map(partition).collect();
+        catalog.relations[PARTITIONED].partitions = partitions(&self.database);
         if let Some(publication) = &mut catalog.publication {
             let tables = std::mem::take(&mut publication.tables);
             for (number, mut table) in tables.into_iter().enumerate() {
@@ -213,4 +208,22 @@ impl Site {
         };
         gaps_since(witness, self.setup.expected(Some(witness)), present)
     }
+}
+
+/// The same reading, and the partitions that a snapshot shows:
+/// `monitor::catalog::with_partitions_of_snapshot`.
+pub fn with_partitions_of(snapshot: &Database, mut catalog: Catalog) -> Catalog {
+    let known = &mut catalog.relations[PARTITIONED].partitions;
+    let shown = partitions(snapshot).into_iter().filter(|shown| !known.contains(shown));
+    let shown: Vec<Partition> = shown.collect();
+    known.extend(shown);
+    catalog
+}
+
+fn partitions(database: &Database) -> Vec<Partition> {
+    let partition = |(oid, by): (&u32, &u32)| {
+        let (oid, storage) = (Oid::from_u32(*oid), Storage::default());
+        Partition { oid, name: None, attached_by: *by, storage }
+    };
+    database.parts.iter().map(partition).collect()
 }

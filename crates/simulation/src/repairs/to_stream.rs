@@ -10,7 +10,7 @@ use relay::{
 
 use super::{
     database::{Database, Fit, Row, Switched, TABLES},
-    site::{SLOT, Site},
+    site::{SLOT, Site, with_partitions_of},
     slot::{Holder, NotHeld},
     step::{Done, Step},
 };
@@ -161,6 +161,7 @@ impl ToStream {
 
     fn create(&mut self, site: &mut Site) -> Step {
         if let Some(made) = site.database.finished_slot(self.number) {
+            self.before = self.before.take().map(|before| with_partitions_of(&made, before));
             self.snapshot = Some(made);
             self.stage = Stage::Note;
         }
@@ -243,8 +244,8 @@ impl ToStream {
         let began_without = (!self.is_new).then(|| baseline.beginning());
         site.pipeline.witness = Some(Witness { began_without, ..begun });
         let mut given_up: Vec<u64> = self.abandoned(site).map(|row| row.row).collect();
-        if let Some((before, snapshot)) = self.before.as_ref().zip(self.snapshot.as_deref()) {
-            given_up.extend(site.database.of_no_partition(before, snapshot));
+        if let Some(snapshot) = &self.snapshot {
+            given_up.extend(snapshot.of_no_partition());
         }
         Step::Done(Done::Handed { given_up, how: "handed to the stream" })
     }

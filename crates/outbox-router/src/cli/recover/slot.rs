@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     cli::{TaskError, accept, new_slot, setup, teardown::Backlog},
+    monitor::catalog::with_partitions_of_snapshot,
     shell::SlotHolder,
 };
 
@@ -110,12 +111,14 @@ pub(super) async fn check_publication(recovery: &Recovery<'_>) -> Result<Prepare
 }
 
 /// Drops the slot, creates it, and begins the transaction of the reader with its snapshot. Returns
-/// who holds the slot, and where it begins.
+/// who holds the slot, where it begins, and what was known before, with the partitions that the
+/// snapshot shows.
 pub(super) async fn renew(
     recovery: &Recovery<'_>,
+    Prepared { catalog }: Prepared,
     notes: &mut (dyn io::Write + Send),
-) -> Result<(SlotHolder, String), TaskError> {
-    let Recovery { args, access, source, books, .. } = *recovery;
+) -> Result<(SlotHolder, String, Prepared), TaskError> {
+    let Recovery { args, access, source, books, reader, .. } = *recovery;
     let version = setup::check_server(books).await?;
     let creator = new_slot::connect(source).await?;
     // Once more: rows may have been written, and deleted, while a person was asked.
@@ -129,7 +132,8 @@ pub(super) async fn renew(
     let created = new_slot::create((access, COMMAND), creator, version, args.wait, notes);
     let created = Box::pin(created).await?;
     let begins_at = created.begins_at().map_or_else(String::new, |at| at.to_string());
-    let holder = new_slot::import(recovery.reader, created, Case::RecoverAltered).await?;
+    let holder = new_slot::import(reader, created, Case::RecoverAltered).await?;
+    let catalog = with_partitions_of_snapshot(&mut &*reader, version, catalog).await?;
     writeln!(notes, "slot {}: created at {begins_at}", source.slot)?;
-    Ok((holder, begins_at))
+    Ok((holder, begins_at, Prepared { catalog }))
 }

@@ -233,8 +233,8 @@ impl Recovery<'_> {
         // A person may take long to answer.
         check_outboxes(self, &prepared.catalog)?;
         check_partitions(self, &prepared.catalog, from.first).await?;
-        let renewed = Box::pin(slot::renew(self, notes)).await;
-        let (mut holder, slot_at) = renewed?;
+        let renewed = Box::pin(slot::renew(self, prepared, notes)).await;
+        let (mut holder, slot_at, prepared) = renewed?;
         found.slot_at = Some(slot_at);
         let of = (tables, from, run);
         let ended = self.send_and_close(of, (&mut holder, &prepared), &mut found, terminal);

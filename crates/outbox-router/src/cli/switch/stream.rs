@@ -3,6 +3,7 @@
 use relay::{
     Case, Code, Failure, Lsn, TableName,
     handover::switch::{SlotFound, SwitchState, ToStream},
+    source::Catalog,
     witness::ProducedTo,
 };
 use tokio::time::{Instant, sleep};
@@ -25,6 +26,7 @@ use crate::{
         },
     },
     codes::ADMIN,
+    monitor::catalog::with_partitions_of_snapshot,
     polling::sql::{PolledTable, begin_snapshot},
     prepare,
     shell::SlotHolder,
@@ -252,9 +254,9 @@ impl Switching<'_> {
         let snapshot = made.snapshot().to_owned();
         let rows = with_connection(self.access, COMMAND, async |reader| {
             reader.batch_execute(SESSION).await?;
-            note_rows(reader, &snapshot, &last.tables).await
+            note_rows(reader, (&snapshot, version), before, &last.tables).await
         });
-        let Noted { rows, seen } = Box::pin(rows).await?;
+        let Noted { rows, seen, before } = Box::pin(rows).await?;
         reached!(StreamRowsNoted);
         let mut held = new_slot::hold(self.books, made, Case::SwitchAltered).await?;
         writeln!(terminal.out, "pending rows: {rows} are older than the slot")?;
@@ -312,20 +314,24 @@ impl Switching<'_> {
 struct Noted {
     rows: u64,
     seen: Seen,
+    /// Publication and tables, with the partitions that it shows.
+    before: Catalog,
 }
 
 /// Notes which pending rows the snapshot sees.
 async fn note_rows(
     reader: &Client,
-    snapshot: &str,
+    (snapshot, version): (&str, i32),
+    before: Catalog,
     tables: &[PolledTable],
 ) -> Result<Noted, TaskError> {
     reader.batch_execute(&begin_snapshot(Some(snapshot))).await?;
     let seen = Seen::by(reader).await?;
+    let before = with_partitions_of_snapshot(&mut &*reader, version, before).await?;
     let mut rows = 0;
     for table in tables {
         rows += reader.execute(&table.note_pending(), &[]).await?;
     }
     reader.batch_execute("commit").await?;
-    Ok(Noted { rows, seen })
+    Ok(Noted { rows, seen, before })
 }

@@ -77,6 +77,26 @@ pub async fn read(
     }
 }
 
+/// The same reading, and the partitions that the snapshot of this session's transaction shows. A
+/// command that reads rows in that snapshot reaches those of present partitions alone, so that rows
+/// of a partition that is detached meanwhile, and attached again, may be missed.
+///
+/// # Errors
+/// As [`read`].
+pub async fn with_partitions_of_snapshot(
+    sql: &mut impl TextQuery,
+    version: i32,
+    mut catalog: Catalog,
+) -> Result<Catalog, Failure> {
+    let known = catalog.relations.clone();
+    rows::add_partitions(sql, version, &mut catalog.relations).await?;
+    for (relation, known) in catalog.relations.iter_mut().zip(&known) {
+        let added = relation.partitions.split_off(known.partitions.len());
+        relation.partitions.extend(added.into_iter().filter(|it| !known.partitions.contains(it)));
+    }
+    Ok(catalog)
+}
+
 /// Whether the publication is the same now as in a snapshot that has ended.
 async fn is_still(
     then: Option<&Publication>,

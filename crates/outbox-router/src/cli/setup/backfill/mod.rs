@@ -32,6 +32,7 @@ use crate::{
         republication::SESSION, witness::Records,
     },
     config::Config,
+    monitor::catalog::with_partitions_of_snapshot,
     postgres::quote_table,
     prepare,
     republish::{
@@ -214,6 +215,7 @@ impl Backfill<'_> {
             let made = Box::pin(made).await?;
             let begins_at = made.begins_at().unwrap_or(Lsn::ZERO);
             let mut holder = new_slot::import(reader, made, Case::BackfillTooLate).await?;
+            let before = with_partitions_of_snapshot(&mut &*reader, version, before).await?;
             writeln!(terminal.out, "slot {slot}: created at {begins_at}")?;
             let first_xmin = match &reached {
                 Some(reached) => reached.first_xmin,

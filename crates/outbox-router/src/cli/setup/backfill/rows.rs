@@ -159,22 +159,24 @@ impl Sending<'_> {
 }
 
 /// The condition that a row may have been written since the first snapshot, or that its partition
-/// may have been attached since. Transaction ids of rows have 32 bits, so their age is compared; a
-/// row so old that its id was used again looks younger. Where half of all ids were given since the
-/// first snapshot, a row that came since may look older, so every row counts.
+/// may have been attached since. Partitions are those of the present, and this transaction's
+/// snapshot need not show that one of them is attached: it has then come since, too. Transaction
+/// ids of rows have 32 bits, so their age is compared; a row so old that its id was used again
+/// looks younger. Where half of all ids were given since the first snapshot, a row that came since
+/// may look older, so every row counts.
 fn come_since(table: u32, first: u64) -> String {
     let low = first & u64::from(u32::MAX);
     let is_since = |xmin: &str| format!("age({xmin}) between 0 and age('{low}'::xid)");
     let (written, attached) = (is_since("xmin"), is_since("i.xmin"));
     format!(
         "(pg_snapshot_xmax(pg_current_snapshot())::text::bigint - {first} >= {IDS_COMPARED} \
-         or {written} or tableoid in ( \
-           with recursive part (oid, is_new) as ( \
-             select i.inhrelid, {attached} from pg_inherits i where i.inhparent = {table} \
+         or {written} or tableoid not in ( \
+           with recursive old (oid) as ( \
+             select {table}::oid \
              union all \
-             select i.inhrelid, part.is_new or {attached} \
-             from part join pg_inherits i on i.inhparent = part.oid) \
-           select oid from part where is_new))"
+             select i.inhrelid \
+             from old join pg_inherits i on i.inhparent = old.oid where not {attached}) \
+           select oid from old))"
     )
 }
 
