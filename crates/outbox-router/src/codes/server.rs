@@ -205,6 +205,15 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  a lock on the table that was the cause needs nothing more once it is gone",
             ),
             case_remedy(
+                Case::FormerPending,
+                "rows are pending in a table that was polled before",
+                "the table was renamed, and another one has taken its name, or it was taken out of \
+                 the configuration. To have the rows sent, add an [[outbox]] for {table}, and \
+                 restart; later rows of their keys may be sent before them. To give them up, mark \
+                 them as published, or drop the table, or \
+                 `delete from outbox_router.worker where relation = '{quoted_table}'::regclass`",
+            ),
+            case_remedy(
                 Case::IndexNameTaken,
                 "an index that a polled table needs has the name of another one",
                 "a table that is renamed keeps the names of its indexes: rename or drop the index \

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use outbox_router::polling::sql::{Removal, RemovalRules, RowCount, Scan};
 use relay::{
-    polling::{RowOutcome, SettleRequest},
+    Case,
+    polling::{LeaseRequest, RowOutcome, SettleRequest},
     testing::sent,
 };
 
-use crate::fixture::{Fixture, TABLE, default_table, failed, nothing, polling};
+use crate::fixture::{Fixture, TABLE, default_table, failed, name, nothing, polling};
 
 #[tokio::test]
 async fn rows_are_counted_by_their_states() {
@@ -131,4 +132,48 @@ async fn a_table_has_a_size_and_its_oldest_row_an_age_where_an_index_finds_it() 
         assert!(figures.bytes > 8_192, "{}", figures.bytes);
         assert!(bounds.contains(&figures.oldest_seconds), "{}", figures.oldest_seconds);
     }
+}
+
+/// Workers go by a table's name, and its leases by its OID.
+#[tokio::test]
+async fn rows_that_are_pending_in_a_table_that_had_the_name_before_are_counted() {
+    let fixture = Fixture::new(&default_table(", published_at timestamptz")).await;
+    fixture.run("insert into outbox (aggregate_id) select i from generate_series(1, 7) i").await;
+    let mut polling = polling();
+    polling.settings.name = "w".to_owned(); // as that of the leases
+    let mut worker = fixture.worker(polling).await;
+    let mut leases = fixture.leases(worker.id, Duration::from_secs(600));
+    leases.answer(&LeaseRequest::Hold { wanted: vec![64] }).await.unwrap();
+    let rows = worker.fetch(3).await.rows;
+    assert_eq!(worker.publish(&rows).await, 3);
+    assert_eq!(worker.database.former().await.unwrap(), []);
+
+    let swap = "alter table outbox rename to outbox_old; \
+                create table outbox (like outbox_old including all); \
+                grant select, update on outbox to router";
+    fixture.run(swap).await;
+    assert_eq!(worker.database.former().await.unwrap(), [], "a worker is alive that polls it");
+    // Its lease ends: of the former table nobody renews it.
+    fixture.run("update outbox_router.worker set seen_until = now()").await;
+    let found = worker.database.former().await.unwrap();
+    let [(TABLE, failure)] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(failure.case, Some(Case::FormerPending));
+    assert!(failure.message.starts_with("4 rows are pending in public.outbox_old, "), "{failure}");
+
+    // As a partition of the present table it has no rows of its own.
+    let attached = "drop table outbox; \
+        create table outbox (like outbox_old including defaults) partition by list (id); \
+        alter table outbox attach partition outbox_old default";
+    fixture.run(attached).await;
+    assert_eq!(worker.database.former().await.unwrap(), []);
+    fixture.run("alter table outbox detach partition outbox_old").await;
+    assert_eq!(worker.database.former().await.unwrap().len(), 1);
+    fixture.run("update outbox_old set published_at = now()").await;
+    assert_eq!(worker.database.former().await.unwrap(), []);
+    // The marks of the configured table do not fit, and the connection can be used again.
+    let other = "update outbox_old set published_at = null; \
+                 alter table outbox_old drop column published_at";
+    fixture.run(other).await;
+    assert_eq!(worker.database.former().await.unwrap(), []);
+    assert!(worker.database.shares(&name()).await.is_ok());
 }

@@ -158,6 +158,8 @@ cases! {
     SwitchWithoutSlot = "switch_without_slot" of Switched,
     /// Reading pending rows takes longer than what was read counts.
     ReadingSlow = "reading_slow" of Polling,
+    /// Rows are pending in a table that was polled, and that the configuration names no more.
+    FormerPending = "former_pending" of Polling,
     /// An index that a polled table needs has the name of another one.
     IndexNameTaken = "index_name_taken" of Polling,
     /// Rows of a polled table that were marked as published are pending still.

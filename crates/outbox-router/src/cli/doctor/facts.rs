@@ -94,6 +94,8 @@ pub(super) struct PolledFacts {
     pub(super) streamed: Vec<Failure>,
     /// Tables that a switch has handed to the stream, or whose switch is not complete.
     pub(super) handed: Vec<Failure>,
+    /// Tables with pending rows that were polled, and that the configuration names no more.
+    pub(super) former: Vec<Failure>,
     pub(super) tables: Vec<PolledTableFacts>,
     /// Why rows cannot be removed; empty also where [retention] is off.
     pub(super) retention: Vec<Failure>,

@@ -137,6 +137,11 @@ pub(super) const CHECKS: &[Check] = &[
         },
     },
     Check {
+        name: "no table that was polled before has pending rows",
+        reports: &[error(Code::Polling.as_str())],
+        judge: |facts| Ok(facts.polled()?.former.iter().map(Finding::of).collect()),
+    },
+    Check {
         name: "no row is pending for long",
         reports: &[warning(Advice::RowsPendingLong.as_str())],
         judge: |facts| surveyed(facts, pending),

@@ -65,6 +65,18 @@ pub(super) async fn handed(client: &Client, config: &Config) -> Result<Vec<Failu
     sql::handed(client, &names(config)).await
 }
 
+/// Tables with pending rows that workers of this pipeline have polled, and that the configuration
+/// names no more.
+///
+/// # Errors
+/// The connection breaks.
+pub(super) async fn former(client: &Client, config: &Config) -> Result<Vec<Failure>, Failure> {
+    let tables = config.polled_tables();
+    let tables: Vec<_> = tables.iter().collect();
+    let former = sql::former(client, &tables, &settings(config)).await?;
+    Ok(former.into_iter().map(|(_, failure)| failure).collect())
+}
+
 /// Why workers would take no row of a table: both of these.
 ///
 /// # Errors

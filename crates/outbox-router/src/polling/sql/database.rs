@@ -17,6 +17,7 @@ use super::{
     facts::Facts,
     failure::{Write, malformed, of_table, of_write, unfit},
     fetch::FetchText,
+    former::former,
     holders::{Shares, shares},
     measure::measure,
     removal::Removal,
@@ -295,6 +296,17 @@ impl<C: Connect> Database<C> {
         let stream = &self.settings.stream;
         let read = async |client: &Client| shares(client, table, stream).await;
         self.connection.ask(REQUEST_LIMIT, read).await
+    }
+
+    /// Counts the pending rows of tables that were polled, and that the configuration names no
+    /// more, each as the table whose marks it has.
+    ///
+    /// # Errors
+    /// As [`Self::shares`].
+    pub async fn former(&mut self) -> Result<Vec<(TableIndex, Failure)>, Failure> {
+        let tables: Vec<&TableConfig> = self.tables.iter().map(|entry| &entry.config).collect();
+        let count = async |client: &Client| former(client, &tables, &self.settings).await;
+        self.connection.ask(REQUEST_LIMIT, count).await
     }
 }
 

@@ -8,7 +8,7 @@
 //! In reading order: `settings` (what is configured), `facts` (what the catalog says), `marks` and
 //! `words` (by which columns a row is pending), `conditions` (the same as SQL), `key`, `order`,
 //! `filter`, `table` (all of it together), `fetch` and `rows` (reading), `settle` and `fence`
-//! (marking), [`Database`] (the connection), `lease`, `listen`, `survey`, `holders`, [`setup`],
+//! (marking), [`Database`] (the connection), `lease`, `listen`, `survey`, `former`, `holders`, [`setup`],
 //! `indexes`, [`switch`]; for people: `stuck` and `decisions` (rows that are not delivered, and
 //! what is decided about them), `row_marks` (one row), `named` (rows by the ids that are typed);
 //! `removal` and `measure` (rows that nobody needs any more), `upkeep` and `columns` (what `doctor`
@@ -26,6 +26,7 @@ mod failure;
 mod fence;
 mod fetch;
 mod filter;
+mod former;
 mod holders;
 mod indexes;
 mod kept_from_stream;
@@ -58,6 +59,7 @@ mod words;
 pub use columns::{ColumnAdvice, Numbering, columns};
 pub use database::Database;
 pub use decisions::{Dropped, drop_rows, requeue};
+pub(crate) use former::former;
 pub(crate) use holders::handed;
 pub use holders::{Holder, Shares};
 pub use indexes::{IndexTrouble, IndexWork};

@@ -37,7 +37,8 @@ pub struct SurveyedTable {
     pub holders: Result<Vec<Holder>, Failure>,
     /// Why nobody may poll it: it is being handed to the stream, or was.
     pub handed: Option<Failure>,
-    /// It has rows of whose status nothing is known.
+    /// It has rows of whose status nothing is known, or a former table that has its marks has
+    /// pending rows.
     pub stranded: Option<Failure>,
 }
 

@@ -38,19 +38,24 @@ pub(super) async fn facts(
         // First, since a table that cannot be read may leave its transaction open.
         let streamed = polled_tables::streamed(&client, config).await?;
         let handed = polled_tables::handed(&client, config).await?;
+        let former = match usable {
+            LeaseTables::Usable => polled_tables::former(&client, config).await?,
+            LeaseTables::Unusable => Vec::new(),
+        };
         let mut tables = Vec::new();
         for table in config.polled_tables() {
             tables.push(table_facts(&client, config, &table, usable).await);
         }
-        Ok((leases, tables, streamed, handed))
+        Ok((leases, tables, (streamed, handed, former)))
     };
     let read = drive_without_limit(&mut driver, Box::pin(read), "the SQL connection to PostgreSQL");
-    let (leases, tables, streamed, handed) = Box::pin(read).await?;
+    let (leases, tables, (streamed, handed, former)) = Box::pin(read).await?;
     let ids = ids_of_sql(&endpoint).await;
     Ok(PolledFacts {
         leases,
         streamed,
         handed,
+        former,
         tables,
         retention: Box::pin(retention(config, access, environment)).await,
         notify: if config.polling.notify { Notify::Heard } else { Notify::Unheard },

@@ -1,0 +1,95 @@
+//! Tables that workers of this pipeline have polled, and that the configuration names no more: one
+//! was renamed, and another has its name, or it was taken out. Rows that are pending there are sent
+//! by no worker.
+
+use relay::{Case, Failure, Name, OutboxTable, TableName, polling::TableIndex};
+use tokio_postgres::Client;
+
+use super::{
+    connection::run,
+    facts::Facts,
+    failure::of_lease,
+    kept_from_stream::{is_among, named_oids},
+    literals::literal,
+    settings::{SqlSettings, TableConfig},
+    survey::{RowCount, survey},
+    table::PolledTable,
+    transaction::{Access, BEGINS, COMMIT, Ways, begin},
+};
+use crate::postgres::{quote_table, sql_failure};
+
+/// Former tables with pending rows, each as the table of the configuration whose marks it has, by
+/// its place. One that has those of none, or that this role may not read, is left out.
+///
+/// # Errors
+/// The tables of leases are missing, or may not be read (P042); the connection breaks.
+pub(crate) async fn former(
+    client: &Client,
+    tables: &[&TableConfig],
+    settings: &SqlSettings,
+) -> Result<Vec<(TableIndex, Failure)>, Failure> {
+    let names = named_oids(tables.iter().map(|table| &table.outbox.name));
+    let statement = statement(&settings.name, &names);
+    let answers = run(client, &statement).await.map_err(of_lease)?;
+    let mut pending = Vec::new();
+    for row in answers.get(BEGINS).into_iter().flat_map(|answer| &answer.rows) {
+        let text = |place| row.try_get(place).ok().flatten().unwrap_or_default().to_owned();
+        let name = TableName { schema: text(0), name: text(1) };
+        for (place, table) in tables.iter().enumerate() {
+            let Some(rows) = count(client, &name, table, settings).await else {
+                // The statement that was refused leaves its transaction open.
+                run(client, "rollback").await.map_err(sql_failure)?;
+                continue;
+            };
+            pending.extend(failure(&name, rows).map(|failure| (TableIndex(place), failure)));
+            break;
+        }
+    }
+    Ok(pending)
+}
+
+/// The pending rows of a table as if the configuration of another one were its own.
+async fn count(
+    client: &Client,
+    name: &TableName,
+    like: &TableConfig,
+    settings: &SqlSettings,
+) -> Option<RowCount> {
+    let facts = Facts::read(client, name).await.ok()?;
+    let outbox = OutboxTable { name: name.clone(), ..like.outbox.clone() };
+    let config = TableConfig { outbox, ..like.clone() };
+    let table = PolledTable::new(&config, facts, settings).ok()?;
+    Some(survey(client, &table).await.ok()?.pending)
+}
+
+fn failure(table: &TableName, pending: RowCount) -> Option<Failure> {
+    let rows = match pending {
+        RowCount::Exactly(0) => return None,
+        RowCount::Exactly(1) => "1 row is".to_owned(),
+        RowCount::Exactly(rows) => format!("{rows} rows are"),
+        RowCount::AtLeast(rows) => format!("more than {rows} rows are"),
+    };
+    let what = format!(
+        "{rows} pending in {table}, which workers of this pipeline have polled, and which the \
+         configuration does not name: they are sent by no worker"
+    );
+    let failure = Failure::of(Case::FormerPending, what).naming(Name::Table, table);
+    Some(failure.naming(Name::QuotedTable, quote_table(table)))
+}
+
+/// Tables without a live worker, that no switch has handed over.
+fn statement(pipeline: &str, oids: &str) -> String {
+    format!(
+        "{}select n.nspname::text, c.relname::text from pg_class c \
+         join pg_namespace n on n.oid = c.relnamespace \
+         where exists (select from outbox_router.worker w \
+             where w.relation = c.oid and w.name = {}) \
+           and not exists (select from outbox_router.worker w \
+             where w.relation = c.oid and w.seen_until > now()) \
+           and not exists (select from outbox_router.switch h where h.relation = c.oid) \
+           and not {} order by 1, 2{COMMIT}",
+        begin(Access::ReadOnly, Ways::Any),
+        literal(pipeline),
+        is_among("c.oid", oids)
+    )
+}
