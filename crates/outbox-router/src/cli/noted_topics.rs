@@ -1,7 +1,7 @@
 //! Topics that a command has produced to, beside a router or while none runs: the witness names
 //! them, so that it is noticed when one is deleted (K024).
 
-use relay::{Failure, witness::ProducedTo};
+use relay::{Code, Failure, witness::ProducedTo};
 
 use super::witness::Records;
 
@@ -13,7 +13,8 @@ impl Records {
     /// Notes topics in the witness, where there is one and it lacks them.
     ///
     /// # Errors
-    /// Kafka does not answer, or refuses the record.
+    /// Kafka does not answer, or refuses the record; or the witness has been written again and
+    /// again without the topics.
     pub(super) async fn note_topics(&self, produced: &ProducedTo) -> Result<(), Failure> {
         if produced.is_empty() {
             return Ok(());
@@ -23,6 +24,13 @@ impl Records {
             let Some(note) = witness.note_of(produced) else { return Ok(()) };
             self.write("topics", &note).await?;
         }
-        Ok(())
+        let names: Vec<&str> = produced.keys().map(String::as_str).collect();
+        let what = format!(
+            "the witness in {} does not have the topics {} after {TRIES} writes: that one of them \
+             is deleted would not be noticed",
+            self.topic(),
+            names.join(", ")
+        );
+        Err(Failure::new(Code::StateTopicUnsuitable, what))
     }
 }

@@ -328,9 +328,7 @@ pub(super) async fn check_holder(
             let outboxes = config.outboxes();
             let publication = config.postgres.publication.as_str();
             let watched = publication::Watched { publication, outboxes: &outboxes };
-            let mut found =
-                publication::compare(watched, Some(&witness.catalog), &reading.catalog).into_iter();
-            found.find(|finding| !finding.is_note()).map_or(Ok(()), |defect| Err(defect.into()))
+            Ok(publication::check(watched, Some(&witness.catalog), &reading.catalog)?)
         }
         Some(name) => {
             let slot = config.postgres.slot.as_str();

@@ -8,7 +8,7 @@ use relay::{
     delivered::{Acknowledged, Confirmed, Covered, EventsSince, Evidence, Horizon, Place},
     source::{
         SlotHealth,
-        publication::{Watched, compare},
+        publication::{self, Watched},
         slot_checks,
     },
     witness::Witness,
@@ -221,9 +221,6 @@ async fn check_published(
     let sought = Sought { publication, outboxes: &outboxes, remembered: before };
     let now = catalog::read(&mut { session.client }, session.backend.version, sought).await?;
     let watched = Watched { publication, outboxes: &outboxes };
-    let findings = compare(watched, before, &now);
-    match findings.into_iter().find(|finding| !finding.is_note()) {
-        None => Ok(witness.since_by(&now)),
-        Some(finding) => Err(finding),
-    }
+    publication::check(watched, before, &now)?;
+    Ok(witness.since_by(&now))
 }

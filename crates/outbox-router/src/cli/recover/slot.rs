@@ -6,7 +6,7 @@ use relay::{
     Case, Failure,
     source::{
         Catalog,
-        publication::{Watched, compare},
+        publication::{self, Watched},
     },
 };
 
@@ -104,10 +104,8 @@ pub(super) async fn check_publication(recovery: &Recovery<'_>) -> Result<Prepare
     let catalog = accept::read_facts(config, records, source, None).await?.reading.catalog;
     let outboxes = config.outboxes();
     let watched = Watched { publication, outboxes: &outboxes };
-    match compare(watched, None, &catalog).into_iter().find(|finding| !finding.is_note()) {
-        None => Ok(Prepared { catalog }),
-        Some(defect) => Err(defect.into()),
-    }
+    publication::check(watched, None, &catalog)?;
+    Ok(Prepared { catalog })
 }
 
 /// Drops the slot, creates it, and begins the transaction of the reader with its snapshot. Returns

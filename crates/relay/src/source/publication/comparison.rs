@@ -46,6 +46,15 @@ pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) ->
     failures
 }
 
+/// Refuses a publication that leaves rows out.
+///
+/// # Errors
+/// The most severe finding of [`compare`] that is more than a note.
+pub fn check(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) -> Result<(), Failure> {
+    let found = compare(watched, before, now).into_iter().find(|finding| !finding.is_note());
+    found.map_or(Ok(()), Err)
+}
+
 /// Tables that were published, and take rows that are not, where the publication says which tables
 /// are outboxes: a comparison without an earlier catalog does not know them.
 pub fn withdrawn(

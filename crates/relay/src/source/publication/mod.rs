@@ -16,7 +16,7 @@ mod xmin;
 
 pub use altered::alterations;
 pub(crate) use altered::altered_tables;
-pub use comparison::{Watched, compare, withdrawn};
+pub use comparison::{Watched, check, compare, withdrawn};
 
 #[cfg(test)]
 mod tests;
