@@ -54,6 +54,16 @@ async fn a_topic_made_again_while_no_router_ran_is_noted_until_a_person_accepts_
     fixture.kill_router().await.unwrap();
     fixture.kafka.delete_topic(&topic).await.unwrap();
     fixture.kafka.create_topic(&topic, 3, &[]).await.unwrap();
+    // No router has noticed it, and the rows are the last copies.
+    let session = fixture.session().await.unwrap();
+    let rows = async || session.query_one("SELECT count(*) FROM outbox", &[]).await.unwrap();
+    let before: i64 = rows().await.get(0);
+    let cleanup = ["cleanup", "--slow", "--yes", "--set", "retention.mode=delete"];
+    let refused = command(&fixture, &cleanup, 1).await;
+    assert!(refused.contains("K024@") && refused.contains(&topic), "{refused}");
+    assert_eq!(rows().await.get::<_, i64>(0), before);
+    let down = command(&fixture, &["status"], 1).await;
+    assert!(down.contains("open      K024@"), "{down}");
     fixture.restart().await.unwrap();
     let is_noted = |status: &Value| !lost(status).is_empty();
     // Before any event is sent to it.

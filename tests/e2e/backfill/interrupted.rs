@@ -235,6 +235,40 @@ async fn a_table_that_leaves_the_publication_meanwhile_and_comes_back_loses_no_r
     assert!(doubled <= PAST_JOURNAL, "{doubled}");
 }
 
+/// Of a table that ALTER TABLE has rewritten an older snapshot shows no row. This one has no TOAST
+/// table, which would be another one.
+#[tokio::test]
+async fn a_table_that_is_rewritten_before_its_rows_are_read_loses_none() {
+    let (fixture, session) = prepared().await;
+    let second = "CREATE TABLE second (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), \
+                    aggregate_type varchar(40), aggregate_id varchar(40), event_type varchar(40), \
+                    payload varchar(100), n int); \
+                  INSERT INTO second (aggregate_type, aggregate_id, event_type, payload) \
+                    SELECT 'x', n, 'Changed', '{}' FROM generate_series(1, 3) n";
+    session.batch_execute(second).await.unwrap();
+    session.batch_execute(&format!("GRANT SELECT ON second TO {ROLE}")).await.unwrap();
+    let (config, topic) = (fixture.config.to_string(), fixture.topics.first().unwrap());
+    let both = format!("{config}\n[[outbox]]\ntable = \"public.second\"\ntopic = \"{topic}\"\n");
+    fixture.router.set_config(&both).unwrap();
+    write(&fixture, &session, 10_000).await;
+    let line = line(&fixture, &["--backfill", "--rate", "5000"]);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let run = fixture.router.start_command(&line).unwrap();
+    wait_settled(&session, 2_000).await.unwrap();
+    session.batch_execute("ALTER TABLE second ALTER n TYPE bigint").await.unwrap();
+    let output = run.wait_with_output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("P013") && said.contains("second was rewritten (ALTER TABLE"), "{said}");
+
+    let (exit, said) = setup(&fixture, &["--backfill"]).await;
+    assert_eq!(exit, Some(0), "{said}");
+    assert!(
+        said.contains("goes on with run 1") && said.contains("3 rows of public.second"),
+        "{said}"
+    );
+}
+
 #[tokio::test]
 async fn a_router_that_moved_the_slot_ends_the_division() {
     let (mut fixture, session) = prepared().await;

@@ -18,8 +18,11 @@ async fn run(fixture: &Fixture, line: &[&str]) {
     assert!(output.status.success(), "{line:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-#[tokio::test]
-async fn a_row_whose_event_is_a_dead_letter_or_held_behind_one_stays_until_it_is_decided() {
+const OPEN: &str = "SELECT event_id FROM outbox_router.held \
+                    WHERE state IN ('held', 'requeued', 'dropping') ORDER BY 1";
+
+/// A router that holds eleven events of a key behind a dead letter.
+async fn holding() -> (Fixture, DatabaseSession) {
     let builder = builder()
         .set("on_error.bad_row", "dead_letter")
         .set("dead_letters.topic", "")
@@ -46,21 +49,25 @@ async fn a_row_whose_event_is_a_dead_letter_or_held_behind_one_stays_until_it_is
         )
         .await
         .unwrap();
-    let open = "SELECT event_id FROM outbox_router.held \
-                WHERE state IN ('held', 'requeued', 'dropping') ORDER BY 1";
     eventually(SHORT_DEADLINE, "held events", async || {
-        Ok((ids(&session, open).await.len() == 11).then_some(()))
+        Ok((ids(&session, OPEN).await.len() == 11).then_some(()))
     })
     .await
     .unwrap();
-    let held = ids(&session, open).await;
+    (fixture, session)
+}
+
+#[tokio::test]
+async fn a_row_whose_event_is_a_dead_letter_or_held_behind_one_stays_until_it_is_decided() {
+    let (mut fixture, session) = holding().await;
+    let held = ids(&session, OPEN).await;
     wait_left(&session, 11).await;
     wait_swept(&mut fixture).await;
     assert_eq!(ids(&session, "SELECT id::text FROM outbox ORDER BY 1").await, held);
 
     run(&fixture, &["dead-letters", "drop", "--all", "--yes"]).await;
     wait_left(&session, 0).await;
-    assert_eq!(ids(&session, open).await, Vec::<String>::new());
+    assert_eq!(ids(&session, OPEN).await, Vec::<String>::new());
     // Closed events stay for people, for as long as is configured.
     assert_eq!(count(&session, "outbox_router.held").await, 11);
     session
@@ -79,4 +86,24 @@ async fn a_row_whose_event_is_a_dead_letter_or_held_behind_one_stays_until_it_is
     fixture.restart().await.unwrap();
     let status = fixture.router.status().await.unwrap();
     assert_eq!(status["reason"], serde_json::Value::Null, "{status}");
+}
+
+/// The table of held events says which rows are kept, and no router has noticed yet that it lost
+/// some.
+#[tokio::test]
+async fn rows_stay_whose_events_are_gone_from_the_table_of_held_events() {
+    let (mut fixture, session) = holding().await;
+    wait_left(&session, 11).await;
+    fixture.router.sigterm().unwrap();
+    fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap();
+    session.batch_execute("DELETE FROM outbox_router.held").await.unwrap();
+    let kept = count(&session, "outbox").await;
+    assert!(kept >= 11, "{kept}");
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let output =
+        fixture.router.command(&["cleanup", "--yes", "--admin-url", url.as_str()]).await.unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("P037"), "{text}");
+    assert_eq!(count(&session, "outbox").await, kept);
 }

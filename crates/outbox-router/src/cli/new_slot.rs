@@ -194,6 +194,31 @@ pub(super) async fn hold(
     Err(Failure::of(moved, what).into())
 }
 
+/// What has rewritten a table after the snapshot of the reader's transaction was taken, and before
+/// it was read; it is locked since then. To an older snapshot a table that ALTER TABLE or TRUNCATE
+/// has rewritten looks empty (manual, "Caveats" of concurrency control), and one that VACUUM FULL
+/// or CLUSTER has rewritten cannot be told from it.
+///
+/// # Errors
+/// The catalog cannot be read.
+pub(super) async fn rewritten(
+    reader: &Client,
+    tables: &[u32],
+) -> Result<Option<String>, tokio_postgres::Error> {
+    let row = reader.query_opt(REWRITTEN, &[&tables]).await?;
+    let Some(row) = row else { return Ok(None) };
+    let table: String = row.try_get(0)?;
+    Ok(Some(format!("{table} was rewritten (ALTER TABLE, TRUNCATE, VACUUM FULL or CLUSTER)")))
+}
+
+/// The catalog shows the file of the snapshot, and the function the present one.
+const REWRITTEN: &str = "\
+    select c.oid::regclass::text from pg_class c \
+    where c.relkind = 'r' and c.relfilenode is distinct from pg_relation_filenode(c.oid) \
+      and (c.oid = any ($1) \
+        or c.oid in (select p.relid from unnest($1) t (oid), pg_partition_tree(t.oid) p)) \
+    order by 1 limit 1";
+
 /// Where the role may not do it, the hint is that of a command.
 fn refused(failure: Failure) -> Failure {
     if failure.code == Code::RoleLacksReplication {

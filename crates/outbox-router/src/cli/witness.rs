@@ -26,7 +26,7 @@ use crate::{
 /// Access to the records of the pipeline in the state topic, which together make its witness.
 #[derive(Clone)]
 pub(super) struct Records {
-    settings: KafkaSettings,
+    pub(super) settings: KafkaSettings,
     topic: TopicName,
     witness_key: WitnessKey,
 }
@@ -35,8 +35,11 @@ pub(super) struct Records {
 pub(super) struct PipelineRecords {
     /// Kafka's cluster id; empty where nothing was read.
     pub(super) cluster: String,
-    /// The witness: what all records of the pipeline say together.
+    /// The witness: what all records of the pipeline say together, and which of its topics are gone
+    /// now.
     pub(super) witness: Option<Witness>,
+    /// Its topics of which no broker says whether they are the ones that were produced to.
+    pub(super) unseen: Vec<TopicName>,
     keys: Vec<Vec<u8>>,
 }
 
@@ -64,7 +67,8 @@ impl Records {
         &self.witness_key.database
     }
 
-    /// Reads all records of the pipeline. A missing topic holds none.
+    /// Reads all records of the pipeline, and looks at the topics that they name. A missing state
+    /// topic holds none.
     pub(super) async fn read(&self) -> Result<PipelineRecords, Failure> {
         let it = self.clone();
         let read = blocking(move || read_state(&it.settings, &it.topic, &it.witness_key.prefix()));
@@ -74,14 +78,19 @@ impl Records {
                 return Ok(PipelineRecords {
                     cluster: String::new(),
                     witness: None,
+                    unseen: Vec::new(),
                     keys: Vec::new(),
                 });
             }
             Err(failure) => return Err(failure),
         };
         let keys = read.records.iter().map(|record| record.key.clone()).collect();
-        let witness = combine(&read.records)?;
-        Ok(PipelineRecords { cluster: read.cluster_id, witness, keys })
+        let cluster = read.cluster_id;
+        let Some(witness) = combine(&read.records)? else {
+            return Ok(PipelineRecords { cluster, witness: None, unseen: Vec::new(), keys });
+        };
+        let (witness, unseen) = self.look_at_topics(witness, &cluster).await?;
+        Ok(PipelineRecords { cluster, witness: Some(witness), unseen, keys })
     }
 
     /// Creates the topic if it is missing, and checks that it keeps the witness.

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     failure::Code,
+    routing::topic::TopicName,
     source::{Gap, Mark},
 };
 
@@ -61,6 +62,16 @@ impl Witness {
         let known = KnownTopic { uuid: now, changes: known.changes.saturating_add(1) };
         self.topics.insert(topic.to_owned(), known);
         Changed::Yes
+    }
+
+    /// This witness, with what Kafka has now under the names of its topics: one that is gone is a
+    /// finding, as a router notes it that streams.
+    #[must_use]
+    pub fn with_topics_seen(mut self, sights: &[(TopicName, TopicSight)]) -> Self {
+        for (topic, sight) in sights {
+            self.see_topic(topic.as_str(), sight.clone());
+        }
+        self
     }
 
     /// This record with the topics that a command has produced to. Of a topic that it knows, its

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use relay::{
-    Case, Code, Failure, Lsn,
+    Case, Code, Failure, Lsn, Name,
     delivered::{Acknowledged, Confirmed, Covered, EventsSince, Evidence, Horizon, Place},
     source::{
         SlotHealth,
@@ -28,6 +28,7 @@ use crate::{
         catalog::{self, Sought},
         slot,
     },
+    prepare,
     retention::{horizon, session::Session},
 };
 
@@ -99,6 +100,7 @@ pub(super) async fn prove(
         }
         if let Some(covered) = horizon.covered(&confirmed) {
             let since = check_published(session, config, &standing.witness).await?;
+            Box::pin(check_as_left(config, access)).await?;
             return Ok(Proof { horizon, confirmed, covered, since });
         }
         if Instant::now() >= until {
@@ -137,6 +139,26 @@ async fn look(
     Ok(Standing { slot: slot.clone(), witness })
 }
 
+/// What a router would find at its next start, and no witness has yet: that dead letters are gone,
+/// that Kafka is another cluster. A router that streams has looked.
+async fn check_as_left(config: &Config, access: Access<'_>) -> Result<(), TaskError> {
+    let Some(records) = witness::Records::of(config, access)? else { return Ok(()) };
+    // The router's role may replicate, and that of the command need not.
+    let endpoint = Access { url: access.own, ..access }.endpoint("cleanup")?;
+    let source = prepare::source(config, endpoint);
+    let (reading, stored) = witness::read_together(&records, &source).await?;
+    let Some(known) = stored.witness else { return Ok(()) };
+    let found = witness::with_gaps_found(config, &known, &stored.cluster, &reading);
+    Ok(check_nothing_open(&found)?)
+}
+
+fn check_nothing_open(witness: &Witness) -> Result<(), Failure> {
+    witness.open_findings().first().map_or(Ok(()), |open| {
+        let what = format!("{} is open: {}", open.name(), witness::failure_of(open).message);
+        Err(Failure::of(Case::RetentionOpen, what))
+    })
+}
+
 async fn read_witness(config: &Config, access: Access<'_>) -> Result<Witness, Failure> {
     let Some(records) = witness::Records::of(config, access)? else {
         let what =
@@ -154,13 +176,15 @@ async fn read_witness(config: &Config, access: Access<'_>) -> Result<Witness, Fa
     let Some(found) = read.witness else {
         return Err(unknown(format!("there is none in {}", records.topic())));
     };
-    match found.open_findings().first() {
-        None => Ok(found),
-        Some(open) => {
-            let what = format!("{} is open: {}", open.name(), witness::failure_of(open).message);
-            Err(Failure::of(Case::RetentionOpen, what))
-        }
+    if let Some(topic) = read.unseen.first() {
+        let what = format!(
+            "whether topic {topic} is the one that was produced to is not known: no broker \
+             describes it"
+        );
+        return Err(Failure::of(Case::RetentionOpen, what).naming(Name::Topic, topic));
     }
+    check_nothing_open(&found)?;
+    Ok(found)
 }
 
 /// A router that runs may have found a gap that is not in the witness yet.

@@ -29,6 +29,7 @@ use crate::{
     cli::{
         Confirmation, Exit, Form, TaskError, Terminal, accept,
         decision_args::{Decider, Effect},
+        new_slot,
         replay::BadRow,
         republication::{BEGIN, OutboxRows, Progress, place},
         witness::recoverable_gaps,
@@ -286,6 +287,10 @@ impl Recovery<'_> {
             }
         };
         if matches!(ended, Ended::Complete) {
+            let read: Vec<u32> = of.0.iter().map(|table| table.rows.row.oid).collect();
+            if let Some(what) = new_slot::rewritten(self.reader, &read).await? {
+                return Err(altered_meanwhile(&what).into());
+            }
             let closed = self.nothing_missing(found, prepared)?;
             self.close(holder, prepared, &closed).await?;
             found.is_closed = true;

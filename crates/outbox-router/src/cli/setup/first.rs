@@ -74,10 +74,12 @@ impl Divided<'_> {
     /// # Errors
     /// Publication, tables or partitions are not as they were.
     pub(in crate::cli) fn check(self, now: &Catalog) -> Result<(), Failure> {
-        match altered(self.before, now) {
-            None => Ok(()),
-            Some(what) => Err(Failure::of(self.altered, format!("{what} while rows were divided"))),
-        }
+        altered(self.before, now).map_or(Ok(()), |what| Err(self.failure(&what)))
+    }
+
+    /// The failure that something was altered.
+    pub(in crate::cli) fn failure(self, what: &str) -> Failure {
+        Failure::of(self.altered, format!("{what} while rows were divided"))
     }
 }
 

@@ -28,8 +28,12 @@ use tokio_postgres::Client;
 use super::{TaskError, Terminal, first::Divided, slot::ExistingSlot};
 use crate::{
     cli::{
-        BadRow, connect::with_connection, new_slot, person, print_failure::print_failure,
-        republication::SESSION, witness::Records,
+        BadRow,
+        connect::with_connection,
+        new_slot, person,
+        print_failure::print_failure,
+        republication::{OutboxRows, SESSION},
+        witness::Records,
     },
     config::Config,
     monitor::catalog::with_partitions_of_snapshot,
@@ -241,8 +245,7 @@ impl Backfill<'_> {
             let slot = DividedSlot { holder, before };
             let ended = match ended {
                 Ended::Complete => {
-                    let now = source.catalog(Some(&slot.before)).await?;
-                    let altered = slot.divided().check(&now).err();
+                    let altered = check_unaltered(source, reader, &rows, slot.divided()).await?;
                     altered.map_or(Ended::Complete, |failure| Ended::Failed(Box::new(failure)))
                 }
                 ended @ (Ended::Interrupted | Ended::AtRow(_) | Ended::Failed(_)) => ended,
@@ -269,6 +272,21 @@ impl Backfill<'_> {
         })
         .await
     }
+}
+
+/// Why rows may be in neither the snapshot that was read nor the slot's stream.
+async fn check_unaltered(
+    source: &Source,
+    reader: &Client,
+    rows: &[OutboxRows],
+    divided: Divided<'_>,
+) -> Result<Option<Failure>, TaskError> {
+    let tables: Vec<u32> = rows.iter().map(|rows| rows.row.oid).collect();
+    if let Some(what) = new_slot::rewritten(reader, &tables).await? {
+        return Ok(Some(divided.failure(&what)));
+    }
+    let now = source.catalog(Some(divided.before)).await?;
+    Ok(divided.check(&now).err())
 }
 
 /// Notes how a run has ended, and says it.
