@@ -88,6 +88,15 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  pg_drop_replication_slot('{slot}')`",
             ),
             case_remedy(
+                Case::SlotTwoPhase,
+                "it has two_phase: it was created so, or somebody has altered it, or has read it \
+                 with that option",
+                "it keeps what it has not sent. On PostgreSQL 18: psql 'dbname={database} \
+                 replication=database' -c 'ALTER_REPLICATION_SLOT {slot} (TWO_PHASE false)', and the \
+                 router goes on. Before 18 it stays so: `select pg_drop_replication_slot('{slot}')`, \
+                 then {recover}, or, where no router has run yet, {setup}",
+            ),
+            case_remedy(
                 Case::BackfillTooLate,
                 "setup --backfill finds a slot that does not divide the rows",
                 "send the rows that were never sent by `outbox-router replay --where`; or, if no \

@@ -8,7 +8,7 @@ use outbox_router::monitor::{
     slot,
 };
 use relay::{
-    Code, Failure, Lsn,
+    Case, Code, Failure, Lsn,
     source::{Expectations, Obstacle, PositionCheck, check_slot, preflight},
     witness::Witness,
 };
@@ -167,6 +167,26 @@ async fn a_slot_recreated_between_two_sessions_is_not_taken_for_the_old_one() {
     let failure = refused(&client, "x", Some(&known)).await;
     assert_eq!((failure.code, failure.lsn), (Code::SlotMoved, Some(confirmed)), "{failure}");
     assert!(failure.message.contains("may be missing"), "{failure}");
+}
+
+/// Whoever reads the slot with the option gives it two_phase, on every version.
+#[tokio::test]
+async fn a_slot_that_was_given_two_phase_is_the_same_one_and_is_named_so() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let known = witness_of(fit(&client, "x", None).await);
+    let peek = "select from pg_logical_slot_peek_binary_changes('s_x', null, null, \
+                'proto_version', '3', 'two_phase', 'on', 'publication_names', 'p_x')";
+    client.batch_execute(peek).await.unwrap();
+    let failure = refused(&client, "x", Some(&known)).await;
+    assert_eq!(failure.case, Some(Case::SlotTwoPhase), "{failure}");
+    assert!(hint(&failure).unwrap().contains("ALTER_REPLICATION_SLOT s_x (TWO_PHASE false)"));
+    client.batch_execute("select pg_drop_replication_slot('s_x')").await.unwrap();
+    let make = "select pg_create_logical_replication_slot('s_x', 'pgoutput', false, true)";
+    client.batch_execute(make).await.unwrap();
+    let failure = refused(&client, "x", Some(&known)).await;
+    assert_eq!(failure.case, Some(Case::SlotMadeUnsuitable), "{failure}");
 }
 
 #[tokio::test]

@@ -45,7 +45,8 @@ fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
         }
         (_, _, Some(SlotFeature::Temporary)) => "is temporary".to_owned(),
         (_, _, Some(SlotFeature::TwoPhase)) => {
-            "was created with two_phase, so it sends transactions before they are committed"
+            "has two_phase, so it sends a prepared transaction before that is committed, to every \
+             program that reads it"
                 .to_owned()
         }
         (SlotKind::Logical, _, None) => {
@@ -54,7 +55,28 @@ fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
         }
     };
     let what = format!("slot \"{name}\" {wrong}");
-    Some(Failure::new(Code::SlotUnsuitable, what).naming(Name::Slot, name))
+    let failure = Failure::new(Code::SlotUnsuitable, what)
+        .naming(Name::Slot, name)
+        .naming(Name::Database, here);
+    Some(match slot.unsupported_feature {
+        Some(SlotFeature::TwoPhase) if is_fit_but_for_feature(slot, here) => {
+            failure.with_case(Case::SlotTwoPhase)
+        }
+        _ => failure,
+    })
+}
+
+fn is_fit_but_for_feature(slot: &SlotHealth, here: &str) -> bool {
+    slot.plugin.as_deref() == Some(PLUGIN)
+        && slot.database.as_deref().is_none_or(|database| database == here)
+}
+
+/// Whether an unsuitable slot that was fit when the witness was written is still the same one:
+/// `ALTER_REPLICATION_SLOT`, and whoever reads it with that option, give it two_phase and leave its
+/// position, and one that is made again stands past all that was acknowledged.
+pub fn is_same(unsuitable: &Failure, acknowledged: Lsn, slot: Option<&SlotHealth>) -> bool {
+    let position = slot.and_then(|slot| slot.confirmed_flush_lsn);
+    unsuitable.case == Some(Case::SlotTwoPhase) && position.is_some_and(|it| it <= acknowledged)
 }
 
 /// The failure for an unsuitable slot that was fit when the witness was written: it was dropped,

@@ -219,7 +219,12 @@ pub fn check_slot<'l>(
             Some(Mark { lsn: slot.confirmed_flush_lsn?, at: None })
         };
         let from = recorded().or_else(of_lost_slot);
-        let was_suitable = failure.code == Code::SlotUnsuitable && expected.witness.is_some();
+        let is_same = |witness: &Witness| {
+            expected.position_check == PositionCheck::Compared
+                && slot_checks::is_same(&failure, witness.position, reading.slot.as_ref())
+        };
+        let was_suitable = failure.code == Code::SlotUnsuitable
+            && expected.witness.is_some_and(|witness| !is_same(witness));
         let failure = if was_suitable {
             slot_checks::became_unsuitable(failure)
         } else if failure.code == Code::SlotMissing && from.is_none() {

@@ -5,7 +5,7 @@ use crate::{
     progress::transaction::LastTransaction,
     routing::table::{OutboxTable, Outboxes},
     source::{
-        Child, Inserts, WalStatus,
+        Child, Inserts, SlotFeature, WalStatus,
         samples::{healthy, name, published, reading, relation, server},
     },
     testing::samples::slot,
@@ -96,6 +96,23 @@ fn a_slot_past_the_witness_was_moved_and_one_behind_it_was_not() {
     assert_eq!(refused(Some(&witness(39 * MIB)), &seen, healthy()), (Code::SlotMoved, Some(39)));
     assert!(checked(Some(&witness(40 * MIB)), &seen, healthy()).is_ok());
     assert!(checked(Some(&witness(41 * MIB)), &seen, healthy()).is_ok());
+}
+
+/// `ALTER_REPLICATION_SLOT … (TWO_PHASE true)` leaves the position.
+#[test]
+fn a_slot_that_was_given_two_phase_is_not_one_that_was_made_again() {
+    let unsupported_feature = Some(SlotFeature::TwoPhase);
+    let seen = reading(Some(SlotHealth { unsupported_feature, ..slot() }));
+    for position in [40, 41] {
+        let known = witness(position * MIB);
+        assert_eq!(refused(Some(&known), &seen, healthy()), (Code::SlotUnsuitable, None));
+    }
+    let moved = (Code::SlotMoved, Some(39));
+    assert_eq!(refused(Some(&witness(39 * MIB)), &seen, healthy()), moved);
+    let temporary = Some(SlotFeature::Temporary);
+    let seen = reading(Some(SlotHealth { unsupported_feature: temporary, ..slot() }));
+    let moved = (Code::SlotMoved, Some(40));
+    assert_eq!(refused(Some(&witness(40 * MIB)), &seen, healthy()), moved);
 }
 
 #[test]
