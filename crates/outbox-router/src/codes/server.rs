@@ -452,9 +452,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "the router tries again every 30 s, so where memory or disk was short it goes on by \
                  itself. A row that PostgreSQL can never print (a bytea of 512 MB has 1 GB of text) \
                  stays in the WAL, also when it is deleted from its table. `{statements} {admin}` \
-                 lets the slot pass this one transaction, and names its other rows, which \
+                 lets the slot pass this one transaction, and names its other rows by its id, which \
                  `outbox-router dead-letters requeue --left-out --code P008 {admin}` sends; in \
-                 between, `outbox-router accept {admin}` closes P014, which is what was passed",
+                 between, `outbox-router accept {admin}` closes P014, which is what was passed. Rows \
+                 written within a savepoint or an exception block (a subtransaction has an id of \
+                 its own), or updated since, are not named: find those by their time, and send them \
+                 by {replay_rows}",
             ),
             case_remedy(
                 Case::ServerHint,
