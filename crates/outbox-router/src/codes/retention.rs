@@ -51,6 +51,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
              locked rows out instead of waiting for them",
         ),
         case_remedy(
+            Case::RetentionReferenced,
+            "a foreign key of another table references the rows",
+            "delete the rows of {table} that reference delivered events before retention.keep is \
+             over; or make the foreign key again with on delete cascade, which deletes them with \
+             the events, and with an index on its columns; or, if nothing needs it: {statements}",
+        ),
+        case_remedy(
             Case::RetentionHeldUnknown,
             "an event without an id is held, or a row was left out of what was sent whose id no row \
              has now, so it may be any row of the table",

@@ -28,6 +28,7 @@ mod kept;
 mod obstacle;
 pub(crate) mod partitions;
 mod polled;
+mod references;
 mod report;
 mod rows;
 pub(crate) mod session;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use relay::{Case, Code, Failure, Name, source::History};
+use relay::{Case, Code, Failure, Name, TableName, source::History};
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow, error::SqlState};
 
-use super::settings::RetentionSettings;
+use super::{references::Reference, settings::RetentionSettings};
 use crate::{
     config::print_duration,
     monitor::server,
@@ -231,6 +231,15 @@ fn failure(error: tokio_postgres::Error) -> Failure {
         SqlState::LOCK_NOT_AVAILABLE => Failure::of(Case::RetentionLocked, what),
         SqlState::INSUFFICIENT_PRIVILEGE => Failure::of(Case::RetentionForbidden, what)
             .naming(Name::Statements, "grant the role what PostgreSQL names"),
+        // PostgreSQL 18 has a code of its own for `on delete restrict`.
+        SqlState::FOREIGN_KEY_VIOLATION | SqlState::RESTRICT_VIOLATION => {
+            let names = (server.schema(), server.table(), server.constraint());
+            let (Some(schema), Some(table), Some(constraint)) = names else {
+                return sql_failure(error);
+            };
+            let table = TableName { schema: schema.to_owned(), name: table.to_owned() };
+            Reference { table, constraint: constraint.to_owned() }.failure(what)
+        }
         _ => sql_failure(error),
     }
 }

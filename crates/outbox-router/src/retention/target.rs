@@ -7,7 +7,7 @@ use super::{
     column::{Column, columns},
     held::{self, HeldTable},
     partitions::root::{Known, Root},
-    polled,
+    polled, references,
     session::{Session, check_row_security, number, text},
     settings::RetentionSettings,
     time::TimeColumn,
@@ -155,6 +155,15 @@ impl Target {
         settings: &RetentionSettings,
     ) -> Result<(), Failure> {
         polled::check_unpolled(session, settings, (&self.name, self.oid)).await
+    }
+
+    /// Checks that no foreign key refuses to let a row go. Rows that none references yet can go, so
+    /// a sweep is not refused for it.
+    ///
+    /// # Errors
+    /// One does, or the connection breaks.
+    pub(crate) async fn check_unreferenced(&self, session: Session<'_>) -> Result<(), Failure> {
+        references::check(session, (&self.name, self.oid)).await
     }
 
     /// Checks that rows can be found: a partition has them in one place.

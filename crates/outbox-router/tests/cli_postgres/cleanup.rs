@@ -435,6 +435,35 @@ async fn the_error_of_a_role_without_a_privilege_is_the_grant_to_type() {
     );
 }
 
+/// The key of a row is no part of what is said.
+#[tokio::test]
+async fn a_foreign_key_that_keeps_a_row_is_named_with_what_to_type() {
+    let server = outbox();
+    server.sql(
+        "create schema mail; create table mail.\"Letter\" (event text references outbox); \
+         create table mail.copy (event text references outbox on delete cascade)",
+    );
+    for id in ["o1", "o2"] {
+        insert(&server, id, HOUR_AGO);
+    }
+    server.sql("insert into mail.\"Letter\" values ('o1'); insert into mail.copy values ('o2')");
+    confirm(&server);
+    let drop = "alter table \"mail\".\"Letter\" drop constraint \"Letter_event_fkey\"";
+    let output = cleanup(&server, &["--yes"]).await;
+    refused(&output, "violates foreign key constraint \"Letter_event_fkey\"");
+    assert!(output.err.contains("P038") && output.err.contains(drop), "{}", output.err);
+    assert!(!output.err.contains("o1"), "{}", output.err);
+    assert_eq!(ids(&server, "outbox"), "o1 o2");
+    let restrict = "alter table mail.\"Letter\" drop constraint \"Letter_event_fkey\", \
+                    add foreign key (event) references outbox on delete restrict";
+    server.sql(restrict);
+    let output = cleanup(&server, &["--yes"]).await;
+    refused(&output, "foreign key constraint \"Letter_event_fkey\"");
+    assert!(output.err.contains(drop), "{}", output.err);
+    server.sql(drop);
+    assert!(done(&cleanup(&server, &["--yes"]).await).contains("2 rows deleted"));
+}
+
 #[tokio::test]
 async fn two_at_once_do_not_work_beside_each_other() {
     let server = outbox();

@@ -246,6 +246,8 @@ cases! {
     RetentionPartitions = "retention_partitions" of Retention,
     /// A partition was detached to be dropped, and stays.
     RetentionDetached = "retention_detached" of Retention,
+    /// A foreign key references a row that is to be removed.
+    RetentionReferenced = "retention_referenced" of Retention,
     /// Another session removes rows of this pipeline.
     RetentionBusy = "retention_busy" of Retention,
     /// Another session locks the table or its rows.

@@ -4,8 +4,8 @@ use super::pair::Pair;
 
 /// What is planted here.
 pub(super) const CODES: &[&str] = &[
-    "D022", "D023", "D024", "D025", "D026", "D027", "D028", "D120", "D121", "P028", "P031", "P036",
-    "P038", "R007", "R008",
+    "D022", "D023", "D024", "D025", "D026", "D027", "D028", "D120", "D121", "P028", "P031",
+    "P036", "P038", "R007", "R008",
 ];
 
 #[tokio::test]
@@ -93,6 +93,15 @@ async fn settings(pair: &Pair) {
     let delete = ["--set", "retention.mode=delete", "--set", "outbox.0.table=public.outbox"];
     let found = retained.expect("P038", &delete).await;
     assert!(found.remedy("P038").contains("grant select, delete on"), "{found:?}");
+    retained.sql("grant select, delete on outbox to public; create table letter (event uuid)");
+    retained.expect_nothing("the role may delete", &delete).await;
+    retained.sql("alter table letter add foreign key (event) references outbox");
+    let found = retained.expect("P038", &delete).await;
+    let remedy = found.remedy("P038");
+    let (_, statement) = remedy.rsplit_once(": ").expect("a statement");
+    assert!(remedy.contains("rows of public.letter"), "{found:?}");
+    retained.sql(statement);
+    retained.expect_nothing("the foreign key is dropped", &delete).await;
 }
 
 async fn updated(pair: &Pair) {

@@ -436,7 +436,8 @@ async fn retention(
                 let found = async {
                     let target = Target::find(session, &settings, outbox).await?;
                     target.check_unpolled(session, &settings).await?;
-                    target.check_way()
+                    target.check_way()?;
+                    target.check_unreferenced(session).await
                 };
                 failures.extend(found.await.err());
             }
