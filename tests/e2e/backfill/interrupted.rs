@@ -6,7 +6,7 @@ use e2e::{
     Fixture, LONG_DEADLINE, PUBLICATION, ROLE, SHORT_DEADLINE, SLOT, wait_committed, wait_settled,
 };
 use serde_json::Value;
-use testbed::postgres::{DatabaseSession, ShutdownMode};
+use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER, ShutdownMode};
 use testbed::wait::eventually;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
@@ -269,18 +269,79 @@ async fn a_table_that_is_rewritten_before_its_rows_are_read_loses_none() {
     );
 }
 
+/// Runs a command to its end. Returns its exit code and what it says.
+async fn typed(fixture: &Fixture, line: &[&str]) -> (Option<i32>, String) {
+    let output = fixture.router.command(line).await.unwrap();
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    (output.status.code(), format!("{out}{err}"))
+}
+
 #[tokio::test]
-async fn a_router_that_moved_the_slot_ends_the_division() {
+async fn no_router_takes_the_slot_of_a_back_fill_that_is_not_complete() {
     let (mut fixture, session) = prepared().await;
     write(&fixture, &session, 30_000).await;
     killed_at(&fixture, &session, 5_000).await;
+    fixture.router.start_again().unwrap();
+    let is_refused = |status: &Value| {
+        status.pointer("/reason/code").and_then(Value::as_str) == Some("P013")
+            && status.pointer("/reason/hint").and_then(Value::as_str).is_some_and(|hint| {
+                hint.contains("outbox-router setup --apply --backfill --admin-url")
+            })
+    };
+    fixture.router.wait_status("P013", LONG_DEADLINE, is_refused).await.unwrap();
+    let (_, said) = typed(&fixture, &["doctor"]).await;
+    assert!(said.contains("P013") && said.contains("a back-fill is not complete"), "{said}");
+
+    // The router that waits takes the slot once it is complete, and not before.
+    let (exit, said) = setup(&fixture, &["--backfill"]).await;
+    assert_eq!(exit, Some(0), "{said}");
+    fixture.wait_streaming().await.unwrap();
+    write(&fixture, &session, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let (missing, _) = fixture.missing_and_doubled(&session).await.unwrap();
+    assert_eq!(missing, 0);
+    let (_, said) = typed(&fixture, &["doctor"]).await;
+    assert!(!said.contains("P013"), "{said}");
+}
+
+#[tokio::test]
+async fn a_router_that_moved_the_slot_ends_the_division_and_replay_sends_the_rest() {
+    let (mut fixture, session) = prepared().await;
+    write(&fixture, &session, 30_000).await;
+    killed_at(&fixture, &session, 5_000).await;
+    // As where another role than the router's has made the table, and may not grant it.
+    let revoke = format!("REVOKE SELECT ON outbox_router.republication FROM {ROLE}");
+    session.batch_execute(&revoke).await.unwrap();
     fixture.restart().await.unwrap();
     write(&fixture, &session, 10).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     fixture.kill_router().await.unwrap();
-    let (exit, said) = setup(&fixture, &["--backfill"]).await;
-    assert_eq!(exit, Some(1), "{said}");
-    assert!(said.contains("P013") && said.contains("outbox-router replay --where"), "{said}");
+    let (_, said) = typed(&fixture, &["doctor"]).await;
+    assert!(said.contains("may not read outbox_router.republication"), "{said}");
+    session.batch_execute(&revoke.replace("REVOKE", "GRANT").replace("FROM", "TO")).await.unwrap();
+    let remedy = "outbox-router replay --table public.outbox --all --admin-url";
+    let (_, said) = typed(&fixture, &["doctor"]).await;
+    assert!(said.contains("P013") && said.contains(remedy), "{said}");
+    for more in [&["--backfill"][..], &[]] {
+        let (exit, said) = setup(&fixture, more).await;
+        assert_eq!(exit, Some(1), "{said}");
+        assert!(said.contains("P013") && said.contains(remedy), "{said}");
+    }
+
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let replay = ["replay", "--table", "public.outbox", "--all", "--yes", "--admin-url", &url];
+    let (exit, said) = typed(&fixture, &replay).await;
+    assert_eq!(exit, Some(0), "{said}");
+    let end = "update outbox_router.republication set finished_at = now(), outcome = 'given up' \
+               where id = 1";
+    session.batch_execute(end).await.unwrap();
+    fixture.restart().await.unwrap();
+    let (missing, _) = fixture.missing_and_doubled(&session).await.unwrap();
+    assert_eq!(missing, 0);
+    let (_, said) = typed(&fixture, &["doctor"]).await;
+    assert!(!said.contains("P013"), "{said}");
+    let (exit, said) = setup(&fixture, &[]).await;
+    assert_eq!(exit, Some(0), "{said}");
 }
 
 #[tokio::test]

@@ -99,9 +99,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::BackfillTooLate,
                 "setup --backfill finds a slot that does not divide the rows",
-                "send the rows that were never sent by `outbox-router replay --where`; or, if no \
-                 event of this pipeline is to be sent before: `outbox-router teardown --apply`, \
-                 then `outbox-router setup --apply --backfill`",
+                "send the rows that were never sent by {replay_rows}; or, if no event of this \
+                 pipeline is to be sent before: {teardown}, then `outbox-router setup --apply \
+                 --backfill {admin}`",
             ),
             case_remedy(
                 Case::BackfillOfOtherRows,
@@ -119,10 +119,20 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             ),
             case_remedy(
                 Case::BackfillUnfinished,
-                "setup finds a back-fill that is not complete",
-                "`outbox-router setup --apply --backfill` goes on with it; to give up the rows \
-                 that it has not sent: `update outbox_router.republication set finished_at = \
-                 now(), outcome = 'given up' where id = {run}`",
+                "a back-fill is not complete, and the slot still divides its rows: no router \
+                 takes it before",
+                "`outbox-router setup --apply --backfill{typed_flags} {admin}` goes on with it; to \
+                 give up the rows that it has not sent: `update outbox_router.republication set \
+                 finished_at = now(), outcome = 'given up' where id = {run}`",
+            ),
+            case_remedy(
+                Case::BackfillOvertaken,
+                "a back-fill is not complete, and a router has taken its slot over since, or the \
+                 slot was moved",
+                "rows from before the slot may be missing in Kafka: `outbox-router replay --table \
+                 {table}{typed_flags} {admin}` sends the rows that it was to send, also those \
+                 that Kafka has; then `update outbox_router.republication set finished_at = now(), \
+                 outcome = 'given up' where id = {run}` ends it",
             ),
         ],
     },

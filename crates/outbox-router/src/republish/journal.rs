@@ -1,19 +1,28 @@
 //! Runs in `outbox_router.republication`: who sent which rows again and why, and how far a run got.
 //! One run of a pipeline at a time holds a lock.
 
-use std::{fmt, time::Duration};
+mod lock;
 
+pub(crate) use lock::{Holder, is_at_work, lock};
 pub(crate) use relay::handover::{Completeness, PastRun};
 use relay::{Failure, TopicName, handover::Position, witness::TopicUuid};
 use serde_json::{Map, Value, json};
-use tokio::time::{Instant, sleep};
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Client;
 
 use super::left_out::{self, LeftOut};
 use crate::{
-    held,
-    postgres::{sql_failure, utc},
+    held::{self, are_readable},
+    postgres::{TextQuery, TextRow, quote_identifier, quote_literal, sql_failure, utc},
 };
+
+/// The table in errors.
+const WHAT: &str = "outbox_router.republication";
+
+/// The command of a back-fill, as the table has it.
+pub(crate) const BACKFILL: &str = "backfill";
+
+/// The condition of a run that did not come to its end.
+const UNFINISHED: &str = "finished_at is null";
 
 /// The table. Whoever needs it first makes it, and owns it.
 const TABLE: &str = "\
@@ -32,9 +41,6 @@ create table if not exists \"outbox_router\".\"republication\" (
     \"outcome\"     text
 )";
 
-/// `$1` is the pipeline.
-const LOCK: &str = "hashtextextended('outbox_router republication ' || $1, 0)";
-
 /// What a run is known by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subject<'a> {
@@ -44,61 +50,6 @@ pub(crate) struct Subject<'a> {
     pub(crate) command: &'a str,
     /// Which rows go where, in one form for the same rows.
     pub(crate) selection: &'a str,
-}
-
-/// Who holds the lock.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Holder {
-    pub(crate) pid: i32,
-    pub(crate) role: String,
-    pub(crate) application: String,
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pid, role, application } = self;
-        write!(
-            f,
-            "a command of this pipeline is at work in process {pid} ({application}, role {role}): \
-             wait for it, or end it"
-        )
-    }
-}
-
-/// How long a session may take to end whose process has just ended.
-const ENDS_WITHIN: Duration = Duration::from_secs(3);
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
-
-/// Takes the lock for as long as the connection lasts.
-///
-/// # Errors
-/// The server refuses it, or the connection breaks.
-pub(crate) async fn lock(client: &Client, pipeline: &str) -> Result<Result<(), Holder>, Failure> {
-    let query = format!("select pg_try_advisory_lock({LOCK})");
-    let until = Instant::now() + ENDS_WITHIN;
-    loop {
-        let row = client.query_one(&query, &[&pipeline]).await.map_err(sql_failure)?;
-        if row.try_get(0).map_err(sql_failure)? {
-            return Ok(Ok(()));
-        }
-        if Instant::now() >= until {
-            break;
-        }
-        sleep(POLL_INTERVAL).await;
-    }
-    let query = format!(
-        "select a.pid, coalesce(a.usename, ''), coalesce(a.application_name, '') \
-         from pg_locks l join pg_stat_activity a on a.pid = l.pid \
-         where l.locktype = 'advisory' and l.granted and l.objsubid = 1 \
-         and l.database = (select oid from pg_database where datname = current_database()) \
-         and ((l.classid::bigint << 32) | l.objid::bigint) = {LOCK}"
-    );
-    let rows = client.query(&query, &[&pipeline]).await.map_err(sql_failure)?;
-    let unknown = Holder { pid: 0, role: String::new(), application: String::new() };
-    let Some(row) = rows.first() else { return Ok(Err(unknown)) };
-    let read =
-        || Ok(Holder { pid: row.try_get(0)?, role: row.try_get(1)?, application: row.try_get(2)? });
-    Ok(Err(read().map_err(sql_failure)?))
 }
 
 /// Makes the table where it is missing.
@@ -115,6 +66,20 @@ pub(crate) async fn make(client: &Client) -> Result<(), Failure> {
     let has_schema: bool = row.try_get(0).map_err(sql_failure)?;
     let schema = if has_schema { "" } else { "create schema if not exists \"outbox_router\"; " };
     client.batch_execute(&format!("{schema}{TABLE}")).await.map_err(sql_failure)
+}
+
+/// Lets the router's role read the table, so that it takes no slot whose back-fill is not complete.
+/// Where this cannot be granted, `doctor` alone says it.
+pub(crate) async fn let_router_read(client: &Client, router: &str) {
+    let role = quote_identifier(router);
+    let grant = format!(
+        "grant usage on schema \"outbox_router\" to {role}; \
+         grant select on \"outbox_router\".\"republication\" to {role}"
+    );
+    if let Err(error) = client.batch_execute(&grant).await {
+        let failure = sql_failure(error);
+        tracing::debug!(code = %failure.code, "the router may not read runs: {failure:#}");
+    }
 }
 
 /// What a role lacks to make the table, to read it and to write to it.
@@ -171,10 +136,27 @@ pub(crate) async fn exists(client: &Client) -> Result<bool, Failure> {
 /// # Errors
 /// The role may not read them, or the connection breaks.
 pub(crate) async fn unfinished(
-    client: &Client,
+    mut client: &Client,
     subject: Subject<'_>,
 ) -> Result<Vec<PastRun>, Failure> {
-    past(client, subject, "finished_at is null").await
+    past(&mut client, subject, UNFINISHED).await
+}
+
+/// The last back-fill for this slot, where it is not complete. `None` also where no run was ever
+/// noted, or this role may not read them.
+///
+/// # Errors
+/// The connection breaks.
+pub(crate) async fn unfinished_backfill(
+    sql: &mut impl TextQuery,
+    pipeline: &str,
+    slot: &str,
+) -> Result<Option<PastRun>, Failure> {
+    if !are_readable(sql, WHAT, ["republication"]).await? {
+        return Ok(None);
+    }
+    let subject = Subject { pipeline, slot, command: BACKFILL, selection: "" };
+    Ok(past(sql, subject, UNFINISHED).await?.into_iter().next())
 }
 
 /// The last run of this command.
@@ -182,42 +164,42 @@ pub(crate) async fn unfinished(
 /// # Errors
 /// The role may not read it, or the connection breaks.
 pub(crate) async fn last(
-    client: &Client,
+    mut client: &Client,
     subject: Subject<'_>,
 ) -> Result<Option<PastRun>, Failure> {
-    Ok(past(client, subject, "true").await?.into_iter().next())
+    Ok(past(&mut client, subject, "true").await?.into_iter().next())
 }
 
 /// At most twenty runs, the last one first.
 async fn past(
-    client: &Client,
+    sql: &mut impl TextQuery,
     subject: Subject<'_>,
     condition: &str,
 ) -> Result<Vec<PastRun>, Failure> {
-    let query = format!(
+    let Subject { pipeline, slot, command, .. } = subject;
+    let statement = format!(
         "select id, decided_by, {}, selection, settled, position, finished_at is not null, \
            coalesce(outcome like 'complete%', false) \
          from outbox_router.republication \
-         where pipeline = $1 and slot = $2 and command = $3 and {condition} \
+         where pipeline = {} and slot = {} and command = {} and {condition} \
          order by id desc limit 20",
-        utc!("begun_at")
+        utc!("begun_at"),
+        quote_literal(pipeline),
+        quote_literal(slot),
+        quote_literal(command)
     );
-    let Subject { pipeline, slot, command, .. } = subject;
-    let rows = client.query(&query, &[&pipeline, &slot, &command]).await.map_err(sql_failure)?;
-    rows.iter().map(read_past).collect::<Result<_, _>>().map_err(sql_failure)
+    sql.rows(WHAT, &statement).await?.into_iter().map(read_past).collect()
 }
 
-fn read_past(row: &Row) -> Result<PastRun, tokio_postgres::Error> {
-    let place: Option<&str> = row.try_get(5)?;
-    let (is_finished, is_complete): (bool, bool) = (row.try_get(6)?, row.try_get(7)?);
+fn read_past(mut row: TextRow) -> Result<PastRun, Failure> {
     Ok(PastRun {
-        id: row.try_get(0)?,
-        by: row.try_get(1)?,
-        begun_at: row.try_get(2)?,
-        selection: row.try_get(3)?,
-        settled: row.try_get(4)?,
-        place: place.and_then(|text| serde_json::from_str(text).ok()),
-        completeness: match (is_finished, is_complete) {
+        id: row.parsed()?,
+        by: row.text()?,
+        begun_at: row.text()?,
+        selection: row.text()?,
+        settled: row.parsed()?,
+        place: row.nullable()?.and_then(|text| serde_json::from_str(&text).ok()),
+        completeness: match (row.boolean()?, row.boolean()?) {
             (true, true) => Completeness::Complete,
             (true, false) => Completeness::GivenUp,
             (false, _) => Completeness::Partial,

@@ -5,6 +5,7 @@ use std::{future::Future, time::Duration};
 
 use relay::{
     BacklogFrom, Case, Code, Failure, Lsn, Name, Outboxes,
+    handover::backfill::{Beginning, Reached, unfinished},
     held::TableReading,
     source::{Catalog, History, Server, ServerEncoding, SlotReading, TimelineHistory},
 };
@@ -24,6 +25,7 @@ use crate::{
         SocketOptions, TextQuery, WAL_SENDER_TIMEOUT, command_failure, connect_failure,
         connect_sql_for, quote_identifier, quote_literal, sql_failure,
     },
+    republish::journal::unfinished_backfill,
 };
 
 /// How to connect to PostgreSQL.
@@ -200,6 +202,25 @@ impl Source {
         kept.into_iter().next().map_or(Ok(()), Err)
     }
 
+    /// Before there is a witness, a router that took the slot of an interrupted back-fill would
+    /// move it, and then nothing divides the rows any more. Whoever holds the slot, as the back-fill
+    /// itself does, keeps the router from it as ever.
+    async fn refuse_unfinished(&self, open: &mut OpenConnection) -> Result<(), Failure> {
+        let (sql, pipeline) = (&mut open.connection, &self.pipeline.name);
+        let Some(run) = unfinished_backfill(sql, pipeline, &self.slot).await? else {
+            return Ok(());
+        };
+        let reading = monitor::slot::read(sql, open.version, &self.slot).await?;
+        let free = reading.slot.filter(|slot| slot.active_pid.is_none());
+        let (Some(slot), true) = (free, Reached::of(&run).is_some()) else { return Ok(()) };
+        let position = Some(slot.confirmed_flush_lsn);
+        let failure = unfinished(&run, &self.slot, position, Beginning::Unwitnessed);
+        match failure.case {
+            Some(Case::BackfillUnfinished) => Err(failure),
+            _ => Ok(()),
+        }
+    }
+
     /// A role that polls need not replicate. Whoever gives it that right where a switch is to be
     /// typed gets the slot by hand next, and that passes over the pending rows. A failure to look
     /// must not hide that the role may not replicate.
@@ -366,6 +387,9 @@ impl Postgres for Source {
         let reading = async {
             let catalog = self.read_catalog(&mut open, remembered).await?;
             self.refuse_polled(&mut open, &catalog).await?;
+            if remembered.is_none() {
+                self.refuse_unfinished(&mut open).await?;
+            }
             check_filters(&mut open.connection, &self.outboxes).await?;
             Ok(catalog)
         };

@@ -126,6 +126,8 @@ cases! {
     BackfillOfOtherRows = "backfill_of_other_rows" of SlotUnsuitable,
     /// A back-fill is not complete.
     BackfillUnfinished = "backfill_unfinished" of SlotUnsuitable,
+    /// A back-fill is not complete, and the slot does not divide its rows any more.
+    BackfillOvertaken = "backfill_overtaken" of SlotUnsuitable,
     /// Publication or tables were altered while a back-fill divided rows.
     BackfillAltered = "backfill_altered" of SlotUnsuitable,
     /// A switch finds events or rows that could not be delivered, and others that wait for them.

@@ -7,8 +7,37 @@ use serde_json::{Map, Value, json};
 use super::{Completeness, PastRun, Position};
 use crate::{
     failure::{Case, Failure, Name},
+    source::quote_word,
     witness::ProducedTo,
 };
+
+/// Which rows a back-fill sends; as text it has one form for the same rows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rows {
+    /// In the order in which they are sent, as messages name them.
+    pub tables: Vec<String>,
+    /// The rows of each for which this condition of SQL holds; `None`: all.
+    #[serde(rename = "where")]
+    pub condition: Option<String>,
+}
+
+impl Rows {
+    /// As `outbox_router.republication` has them.
+    pub fn selection(&self) -> String {
+        json!(self).to_string()
+    }
+
+    /// Those of a run; without any where another version has written them in another form.
+    fn of(run: &PastRun) -> Self {
+        let unknown = Self { tables: Vec::new(), condition: None };
+        serde_json::from_str(&run.selection).unwrap_or(unknown)
+    }
+
+    /// The flag of `setup --backfill` and `replay`, after a blank.
+    fn flag(&self) -> Option<String> {
+        self.condition.as_deref().map(|text| format!(" --where {}", quote_word(text)))
+    }
+}
 
 /// What `outbox_router.republication` has of a run whose slot was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,9 +131,13 @@ impl Before<'_> {
             position.is_some() && position == made_at
         });
         if self.beginning == Beginning::Witnessed {
-            return match self.position {
-                Some(_) if is_complete && !is_other => Ok(Todo::Nothing),
-                _ => Err(self.too_late("the pipeline has a witness, so its beginning is long ago")),
+            let why = "the pipeline has a witness, so its beginning is long ago";
+            return match (self.position, self.last) {
+                (Some(_), _) if is_complete && !is_other => Ok(Todo::Nothing),
+                (_, Some(run)) if run.completeness == Completeness::Partial => {
+                    Err(self.overtaken(run, why))
+                }
+                _ => Err(self.too_late(why)),
             };
         }
         let Some(run) = self.last else {
@@ -127,7 +160,7 @@ impl Before<'_> {
                 Err(self.too_late("it was moved since a back-fill was completed or given up"))
             }
             (Some(_), Completeness::Partial) if reached.is_some() && !stands_at_it => {
-                Err(self.too_late("it was moved since a back-fill was interrupted"))
+                Err(self.overtaken(run, "it was moved since"))
             }
             (_, Completeness::Partial)
                 if is_other && reached.as_ref().is_some_and(|reached| reached.table.is_some()) =>
@@ -147,6 +180,23 @@ impl Before<'_> {
         Failure::of(Case::BackfillTooLate, message).naming(Name::Slot, *slot)
     }
 
+    fn overtaken(&self, run: &PastRun, why: &str) -> Failure {
+        let Self { slot, .. } = self;
+        let message = format!(
+            "{}, and it cannot go on, since nothing shows any more which rows are older than the \
+             slot {slot}: {why}",
+            not_complete(run)
+        );
+        let rows = Rows::of(run);
+        let failure = Failure::of(Case::BackfillOvertaken, message)
+            .naming(Name::Run, run.id.to_string())
+            .naming(Name::TypedFlags, rows.flag().unwrap_or_else(|| " --all".to_owned()));
+        match rows.tables.as_slice() {
+            [table] => failure.naming(Name::Table, table),
+            _ => failure,
+        }
+    }
+
     fn other_rows(&self, run: &PastRun) -> Failure {
         let PastRun { id, begun_at, by, selection, completeness, .. } = run;
         let how = match completeness {
@@ -162,14 +212,29 @@ impl Before<'_> {
     }
 }
 
-/// A back-fill was interrupted, and set-up goes on without it.
-pub fn unfinished(run: &PastRun) -> Failure {
+/// The last back-fill is not complete, and something else is to go on without it: whether the same
+/// command still goes on.
+pub fn unfinished(
+    run: &PastRun,
+    slot: &str,
+    position: Option<Option<Lsn>>,
+    beginning: Beginning,
+) -> Failure {
+    let before = Before { slot, position, beginning, last: Some(run), selection: &run.selection };
+    match before.todo() {
+        Ok(_) => Failure::of(Case::BackfillUnfinished, not_complete(run))
+            .naming(Name::Run, run.id.to_string())
+            .naming(Name::TypedFlags, Rows::of(run).flag().unwrap_or_default()),
+        Err(failure) => failure,
+    }
+}
+
+fn not_complete(run: &PastRun) -> String {
     let PastRun { id, begun_at, by, settled, .. } = run;
-    let message = format!(
+    format!(
         "a back-fill is not complete: run {id}, begun at {begun_at} by {by}, ended after {settled} \
          rows"
-    );
-    Failure::of(Case::BackfillUnfinished, message).naming(Name::Run, id.to_string())
+    )
 }
 
 #[cfg(test)]
@@ -208,6 +273,7 @@ mod tests {
     const WITNESSED: Beginning = Beginning::Witnessed;
     const UNWITNESSED: Beginning = Beginning::Unwitnessed;
     const LATE: Result<Todo, Option<Case>> = Err(Some(Case::BackfillTooLate));
+    const OVERTAKEN: Result<Todo, Option<Case>> = Err(Some(Case::BackfillOvertaken));
 
     #[test]
     fn without_slot_and_witness_it_begins() {
@@ -231,8 +297,9 @@ mod tests {
         assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&open)), resumed);
         // The process was killed between dropping the slot and making it again.
         assert_eq!(todo(None, UNWITNESSED, Some(&open)), resumed);
-        assert_eq!(todo(Some("0/20"), UNWITNESSED, Some(&open)), LATE);
-        assert_eq!(todo(Some("0/10"), WITNESSED, Some(&open)), LATE);
+        assert_eq!(todo(Some("0/20"), UNWITNESSED, Some(&open)), OVERTAKEN);
+        assert_eq!(todo(Some("0/10"), WITNESSED, Some(&open)), OVERTAKEN);
+        assert_eq!(todo(None, WITNESSED, Some(&open)), OVERTAKEN);
         // Nothing was sent.
         let begun = run(Completeness::Partial, None);
         assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&begun)), Ok(Todo::Resume(None)));
@@ -286,6 +353,28 @@ mod tests {
         assert_eq!(todo(None, UNWITNESSED, Some(&other)), refused);
         other.place = Some(json!({"slot_at": "0/10", "first_xmin": 700, "table": null}));
         assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&other)), Ok(Todo::Begin));
+    }
+
+    #[test]
+    fn an_unfinished_one_names_the_command_that_still_sends_its_rows() {
+        let mut open = run(Completeness::Partial, Some(place("0/10")));
+        let named = |run: &PastRun, position: &str, beginning| {
+            let failure = unfinished(run, "shop", Some(position.parse().ok()), beginning);
+            let name = |name| failure.names.get(name).map(str::to_owned);
+            (failure.case, name(Name::TypedFlags).unwrap(), name(Name::Table))
+        };
+        let resumable = Some(Case::BackfillUnfinished);
+        let overtaken = Some(Case::BackfillOvertaken);
+        assert_eq!(named(&open, "0/10", UNWITNESSED), (resumable, String::new(), None));
+        let all = (overtaken, " --all".to_owned(), Some("public.outbox".to_owned()));
+        assert_eq!(named(&open, "0/20", UNWITNESSED), all);
+        assert_eq!(named(&open, "0/10", WITNESSED), all);
+        let condition = Some("kind = 'a'".to_owned());
+        let tables = ["public.outbox", "public.other"].map(str::to_owned).to_vec();
+        open.selection = Rows { tables, condition }.selection();
+        let flag = r#" --where 'kind = '\''a'\'''"#.to_owned();
+        assert_eq!(named(&open, "0/10", UNWITNESSED), (resumable, flag.clone(), None));
+        assert_eq!(named(&open, "0/20", UNWITNESSED), (overtaken, flag, None));
     }
 
     #[test]

@@ -43,6 +43,7 @@ pub use moves::RowMovePrivileges;
 pub use obstacle::Obstacle;
 pub use pgoutput::Oid;
 pub use preflight::{Present, check_cluster, check_slot, gaps_since, preflight};
+pub(crate) use quote::quote_word;
 pub use quote::{give_up, quote_identifier, quote_table};
 pub use reader::{ReaderOf, SlotReader};
 pub use server::{History, Server, ServerEncoding, TimelineHistory};

@@ -27,9 +27,14 @@ pub fn give_up<'t>(tables: impl IntoIterator<Item = &'t TableName>) -> String {
     };
     let flag = |table: &TableName| match is_plain(&table.schema) && is_plain(&table.name) {
         true => format!(" --give-up {table}"),
-        false => format!(" --give-up '{}'", quote_table(table).replace('\'', "'\\''")),
+        false => format!(" --give-up {}", quote_word(&quote_table(table))),
     };
     tables.into_iter().map(flag).collect()
+}
+
+/// A text as one word of a command line.
+pub(crate) fn quote_word(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::{collections::HashMap, path::PathBuf};
 
 use relay::{
     Failure, Names, Outboxes, TopicName,
+    handover::PastRun,
     source::{Catalog, RowMovePrivileges, SlotKind, SlotReading},
     witness::Witness,
 };
@@ -175,6 +176,8 @@ pub(super) struct PostgresFacts {
     pub(super) tables: Part<Vec<TableFacts>>,
     /// What keeps the tables from being streamed, as failures.
     pub(super) kept_from_stream: Part<Vec<Failure>>,
+    /// A back-fill of the slot that is not complete, and that no command carries out.
+    pub(super) unfinished_backfill: Part<Option<PastRun>>,
     /// Which roles may move rows of partitioned outboxes.
     pub(super) moves: Part<Vec<RowMovePrivileges>>,
     /// Views of the system that the role may not read.

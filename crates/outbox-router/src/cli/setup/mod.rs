@@ -158,7 +158,7 @@ async fn apply(
             polled_before::refuse_polled(client, &config.name, &tables).await?;
         }
         if args.backfill.rows == OlderRows::Leave {
-            backfill::refuse_unfinished(client, config).await?;
+            backfill::refuse_unfinished(client, config, slot.as_ref()).await?;
         }
         let known = publication::find(client, publication, version).await?;
         if slot.is_some() && known.is_none() {

@@ -2,7 +2,7 @@
 
 use std::{io, pin::pin, time::Duration};
 
-use relay::{Case, Code, Failure, Name, TableName};
+use relay::{Case, Code, Failure, Lsn, Name, TableName};
 use tokio_postgres::{Client, error::SqlState};
 
 use super::TaskError;
@@ -24,6 +24,13 @@ pub(super) struct ExistingSlot {
     database: Option<String>,
     here: String,
     wal_status: Option<String>,
+}
+
+impl ExistingSlot {
+    /// Its `confirmed_flush_lsn`, if it has one.
+    pub(super) fn lsn(&self) -> Option<Lsn> {
+        self.position.parse().ok()
+    }
 }
 
 /// Says what a router does that streams meanwhile: tables that are added are none of its outboxes

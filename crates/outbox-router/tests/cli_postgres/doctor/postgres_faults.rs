@@ -14,7 +14,8 @@ use super::{
 /// What is planted here.
 pub(super) const CODES: &[&str] = &[
     "D002", "D003", "D004", "D010", "D011", "D013", "D016", "D017", "D018", "D020", "D021", "D045",
-    "P003", "P004", "P005", "P010", "P014", "P020", "P021", "P022", "P023", "P024", "P030", "P043",
+    "P003", "P004", "P005", "P010", "P013", "P014", "P020", "P021", "P022", "P023", "P024", "P030",
+    "P043",
 ];
 
 /// One test, because the servers take longer to start than all faults to plant.
@@ -50,6 +51,26 @@ async fn slots(pair: &Pair) {
     again.sql("select pg_create_logical_replication_slot('slot_again', 'pgoutput')");
     again.expect("P014", &[]).await;
     drop(again);
+
+    let interrupted = pair.database("slot_backfill").await;
+    interrupted.sql(
+        "create schema outbox_router; create table outbox_router.republication (id bigint, \
+           pipeline text, slot text, command text, selection text, decided_by text, \
+           begun_at timestamptz, position text, settled bigint, finished_at timestamptz, \
+           outcome text); \
+         insert into outbox_router.republication values (7, 'outbox-router', 'slot_backfill', \
+           'backfill', '{\"tables\":[\"public.outbox\"],\"where\":null}', 'ann', now(), null, 5); \
+         grant usage on schema outbox_router to public",
+    );
+    let found = interrupted.doctor(&[]).await;
+    assert_eq!(found.part("not_run"), 1, "what cannot be read is said: {:#}", found.report);
+    interrupted.sql("grant select on outbox_router.republication to public");
+    let found = interrupted.expect("P013", &[]).await;
+    let replay = "outbox-router replay --table public.outbox --all --admin-url";
+    assert!(found.remedy("P013").contains(replay), "{found:?}");
+    interrupted.sql("update outbox_router.republication set finished_at = now()");
+    pair.ledger.expect_nothing("the run is ended", &interrupted.doctor(&[]).await);
+    drop(interrupted);
 
     // All that are left are taken by others, so the missing one cannot be made again.
     let full = pair.database("slots_full").await;

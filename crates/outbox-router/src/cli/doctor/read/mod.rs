@@ -9,6 +9,7 @@ mod configuration;
 mod kafka;
 mod polled;
 mod postgres;
+mod router_schema;
 mod table;
 mod zones;
 

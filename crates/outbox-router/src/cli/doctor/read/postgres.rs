@@ -3,12 +3,15 @@
 //! so that one fault does not hide the others.
 
 use relay::{
-    Case, Code, Failure, Name, Outboxes, TableName,
+    Case, Code, Failure, Outboxes, TableName,
     source::{Catalog, SlotKind, SlotReading, quote_identifier},
 };
 use tokio_postgres::Client;
 
-use super::table;
+use super::{
+    router_schema::{dead_letters, unfinished_backfill},
+    table,
+};
 use crate::{
     cli::{
         connect::Access,
@@ -18,7 +21,6 @@ use crate::{
         },
     },
     config::{Config, Environment, SourceKind},
-    held,
     monitor::{self, SqlSession, catalog::Sought, connection::drive_without_limit, pins},
     polling::sql::{kept_from_slot, kept_from_stream},
     postgres::{
@@ -133,6 +135,7 @@ impl Reader<'_> {
             publication: Err(none()),
             tables: self.tables_of(names).await,
             kept_from_stream: Err(none()),
+            unfinished_backfill: Err(none()),
             moves: Err(none()),
             denied: Vec::new(),
             retention: None,
@@ -170,7 +173,7 @@ impl Reader<'_> {
         let pin = pins::oldest(self.client).await;
         let denied = self.denied().await;
         let role = server.as_ref().ok().map(|server| server.role.as_str());
-        let dead_letters = self.dead_letters(role).await;
+        let dead_letters = dead_letters(self.client, self.config, role).await;
         let last = pid(&mut sql).await;
         PostgresFacts {
             source,
@@ -182,6 +185,7 @@ impl Reader<'_> {
             publication,
             tables,
             kept_from_stream,
+            unfinished_backfill: unfinished_backfill(self.client, self.config).await,
             moves,
             denied,
             retention: None,
@@ -381,34 +385,6 @@ impl Reader<'_> {
             }
         }
         denied
-    }
-
-    /// Whether events can be held: the table exists, and the role may use it.
-    async fn dead_letters(&self, role: Option<&str>) -> Option<Vec<Failure>> {
-        self.config.on_error.has_dead_letters().then_some(())?;
-        let mut failures = Vec::new();
-        match held::exists(self.client, "held").await {
-            Ok(true) => match held::is_table_readable(self.client).await {
-                Ok(true) => {}
-                Ok(false) => failures.push(forbidden(role)),
-                Err(error) => failures.push(sql_failure(error)),
-            },
-            Ok(false) => {
-                let what = "table outbox_router.held does not exist";
-                failures.push(Failure::new(Code::HeldTable, what));
-            }
-            Err(error) => failures.push(sql_failure(error)),
-        }
-        Some(failures)
-    }
-}
-
-fn forbidden(role: Option<&str>) -> Failure {
-    let what = "the router's role may not use the table outbox_router.held";
-    let failure = Failure::of(Case::HeldTableForbidden, what);
-    match role {
-        Some(role) => failure.naming(Name::Role, role),
-        None => failure,
     }
 }
 

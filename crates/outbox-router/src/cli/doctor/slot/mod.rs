@@ -2,12 +2,13 @@
 
 use relay::{
     Case, Code, Failure, Name, Names,
+    handover::backfill::{Beginning, unfinished},
     source::{SlotHealth, SlotKind, WalStatus, slot_checks},
 };
 
 use super::{
-    check::{Check, either, error, warning},
-    facts::{OtherSlot, ServerFacts, SlotFacts, SlotUse},
+    check::{Check, Judged, either, error, warning},
+    facts::{Facts, OtherSlot, ServerFacts, SlotFacts, SlotUse, WitnessFacts},
     finding::{Finding, Severity},
     not_run::NotRun,
 };
@@ -27,6 +28,11 @@ pub(super) const CHECKS: &[Check] = &[
             error(Code::SlotUnsuitable.as_str()),
         ],
         judge: |facts| Ok(suitable(facts.slots()?)),
+    },
+    Check {
+        name: "no back-fill of the slot is unfinished",
+        reports: &[error(Code::SlotUnsuitable.as_str())],
+        judge: unfinished_backfill,
     },
     Check {
         name: "a slot is free, where one has to be made",
@@ -76,6 +82,21 @@ fn suitable(slots: &SlotFacts) -> Vec<Finding> {
         Ok(_) => Vec::new(),
         Err(failure) => vec![Finding::of(&failure)],
     }
+}
+
+/// A router that may not read the runs takes such a slot, and nothing else says that rows from
+/// before it are missing.
+fn unfinished_backfill(facts: &Facts) -> Judged {
+    let postgres = facts.postgres()?;
+    let run = postgres.unfinished_backfill.as_ref().map_err(NotRun::from)?;
+    let Some(run) = run else { return Ok(Vec::new()) };
+    let slots = facts.slots()?;
+    let position = slots.reading.slot.as_ref().map(|slot| slot.confirmed_flush_lsn);
+    let beginning = match &facts.witness {
+        Some(Ok(WitnessFacts { witness: Some(_), .. })) => Beginning::Witnessed,
+        _ => Beginning::Unwitnessed,
+    };
+    Ok(vec![Finding::of(&unfinished(run, &slots.name, position, beginning))])
 }
 
 fn none_free(slots: &SlotFacts, server: &ServerFacts) -> Vec<Finding> {

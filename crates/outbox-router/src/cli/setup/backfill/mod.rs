@@ -18,11 +18,10 @@ use std::io;
 
 use relay::{
     Case, Failure, Lsn,
-    handover::backfill::{Before, Beginning, Reached, Todo, unfinished},
+    handover::backfill::{Before, Beginning, Reached, Rows, Todo, unfinished},
     source::Catalog,
     witness::ProducedTo,
 };
-use serde_json::json;
 use tokio_postgres::Client;
 
 use super::{TaskError, Terminal, first::Divided, slot::ExistingSlot};
@@ -40,7 +39,7 @@ use crate::{
     postgres::quote_table,
     prepare,
     republish::{
-        journal::{self, Completeness, PastRun, Run, Subject},
+        journal::{self, BACKFILL as COMMAND, Completeness, PastRun, Run, Subject},
         left_out,
         sender::Ended,
     },
@@ -48,9 +47,6 @@ use crate::{
     wording,
 };
 pub(super) use work::Backfill;
-
-/// The name of the command in the audit.
-const COMMAND: &str = "backfill";
 
 /// What became of it.
 pub(super) enum Backfilled {
@@ -77,21 +73,17 @@ impl DividedSlot {
 ///
 /// # Errors
 /// A back-fill is not complete, or this cannot be read.
-pub(super) async fn refuse_unfinished(client: &Client, config: &Config) -> Result<(), TaskError> {
-    if !journal::exists(client).await? {
-        return Ok(());
-    }
-    let runs = match journal::unfinished(client, subject(config, "")).await {
-        Ok(runs) => runs,
-        // A role that may not read the runs has made none.
-        Err(failure) => {
-            tracing::debug!(code = %failure.code, "runs cannot be read: {failure:#}");
-            return Ok(());
-        }
-    };
-    match runs.first() {
+pub(super) async fn refuse_unfinished(
+    mut client: &Client,
+    config: &Config,
+    slot: Option<&ExistingSlot>,
+) -> Result<(), TaskError> {
+    let position = slot.map(ExistingSlot::lsn);
+    let (pipeline, slot) = (config.name.as_str(), config.postgres.slot.as_str());
+    match journal::unfinished_backfill(&mut client, pipeline, slot).await? {
         None => Ok(()),
-        Some(run) => Err(unfinished(run).into()),
+        // Kafka may not be asked, and `--backfill` asks it.
+        Some(run) => Err(unfinished(&run, slot, position, Beginning::Unwitnessed).into()),
     }
 }
 
@@ -118,6 +110,9 @@ impl Backfill<'_> {
                 return Ok(Backfilled::Stopped);
             }
             journal::make(books).await?;
+            if let Some(router) = self.access.role_of_router() {
+                journal::let_router_read(books, &router).await;
+            }
             if self.args.backfill.bad == BadRow::Skip {
                 left_out::make(books, self.access.role_of_router().as_deref()).await?;
             }
@@ -129,7 +124,7 @@ impl Backfill<'_> {
             let last = journal::last(books, subject).await?;
             let before = Before {
                 slot: subject.slot,
-                position: slot.map(|slot| slot.position.parse().ok()),
+                position: slot.map(ExistingSlot::lsn),
                 beginning,
                 last: last.as_ref(),
                 selection: &selection,
@@ -197,8 +192,9 @@ impl Backfill<'_> {
     /// Which rows are sent, in one form for the same rows.
     fn selection(&self) -> String {
         let tables: Vec<String> = self.tables.iter().map(ToString::to_string).collect();
-        let condition = self.args.backfill.condition.as_deref().map(str::trim);
-        json!({"tables": tables, "where": condition}).to_string()
+        let condition = self.args.backfill.condition.as_deref();
+        let condition = condition.map(|text| text.trim().to_owned());
+        Rows { tables, condition }.selection()
     }
 
     async fn with_new_slot(
