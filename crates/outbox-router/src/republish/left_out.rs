@@ -7,7 +7,7 @@ use tokio_postgres::{Client, Row};
 
 use crate::{
     held,
-    postgres::{quote_identifier, quote_literal, quote_table, sql_failure, utc},
+    postgres::{TextQuery, quote_identifier, quote_literal, quote_table, sql_failure, utc},
 };
 
 /// A table is its OID: a partitioned one that of its root.
@@ -165,6 +165,45 @@ pub(crate) async fn entries(
     let (schema, name) = (table.as_ref().map(|it| &it.schema), table.as_ref().map(|it| &it.name));
     let rows = client.query(&query, &[&pipeline, ids, codes, since, &schema, &name]).await;
     rows.map_err(sql_failure)?.iter().map(entry).collect::<Result<_, _>>().map_err(sql_failure)
+}
+
+/// Rows of a table that were left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OfTable {
+    /// The root of a partition. `None`: there is no such table any more.
+    pub(crate) table: Option<TableName>,
+    pub(crate) rows: i64,
+}
+
+/// How many rows of a pipeline's tables were left out. None where nothing ever was, or this role
+/// may not read it.
+///
+/// # Errors
+/// The connection breaks.
+pub(crate) async fn count_of_tables(
+    sql: &mut impl TextQuery,
+    pipeline: &str,
+) -> Result<Vec<OfTable>, Failure> {
+    let what = "outbox_router.left_out";
+    if !held::are_readable(sql, what, ["left_out"]).await? {
+        return Ok(Vec::new());
+    }
+    // The table that an earlier version has made is without the number of rows.
+    let statement = format!(
+        "select n.nspname, c.relname, sum(coalesce((to_jsonb(o) ->> 'rows')::int8, 1))::int8 \
+         from outbox_router.left_out o left join pg_class c \
+           on c.oid = coalesce(pg_partition_root(o.table_oid)::oid, o.table_oid) \
+         left join pg_namespace n on n.oid = c.relnamespace \
+         where o.pipeline = {} group by 1, 2 order by 1, 2",
+        quote_literal(pipeline)
+    );
+    let mut counts = Vec::new();
+    for mut row in sql.rows(what, &statement).await? {
+        let table = row.nullable()?.zip(row.nullable()?);
+        let table = table.map(|(schema, name)| TableName { schema, name });
+        counts.push(OfTable { table, rows: row.parsed()? });
+    }
+    Ok(counts)
 }
 
 fn entry(row: &Row) -> Result<Entry, tokio_postgres::Error> {

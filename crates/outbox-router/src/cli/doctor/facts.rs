@@ -15,6 +15,7 @@ use crate::{
     kafka::{Operations, PartitionLayout, StateTopicInspected, TopicInspected},
     monitor::pins::WalPin,
     polling::sql::{ColumnAdvice, TableSurvey, UpkeepFacts},
+    republish::left_out,
     shell::SourceReading,
 };
 
@@ -178,6 +179,8 @@ pub(super) struct PostgresFacts {
     pub(super) kept_from_stream: Part<Vec<Failure>>,
     /// A back-fill of the slot that is not complete, and that no command carries out.
     pub(super) unfinished_backfill: Part<Option<PastRun>>,
+    /// Rows that a person has left out of what was sent.
+    pub(super) left_out: Part<Vec<left_out::OfTable>>,
     /// Which roles may move rows of partitioned outboxes.
     pub(super) moves: Part<Vec<RowMovePrivileges>>,
     /// Views of the system that the role may not read.

@@ -6,8 +6,9 @@ use super::{
     check::{Check, error, note, warning},
     facts::{ColumnIndex, Ids, Layout, Removal, TableFacts},
     finding::{Finding, Severity},
+    not_run::NotRun,
 };
-use crate::{codes::Advice, wording};
+use crate::{codes::Advice, republish::left_out::OfTable, wording};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -42,7 +43,7 @@ pub(super) const CHECKS: &[Check] = &[
         name: "no role but the owner may move rows to another partition",
         reports: &[warning(Code::RowsMove.as_str())],
         judge: |facts| {
-            let moves = facts.postgres()?.moves.as_ref().map_err(super::not_run::NotRun::from)?;
+            let moves = facts.postgres()?.moves.as_ref().map_err(NotRun::from)?;
             Ok(moves.iter().map(|may_move| Finding::of(&may_move.finding())).collect())
         },
     },
@@ -75,6 +76,14 @@ pub(super) const CHECKS: &[Check] = &[
         name: "something removes delivered rows",
         reports: &[warning(Advice::TableGrows.as_str())],
         judge: |facts| Ok(facts.tables()?.iter().flat_map(growth).collect()),
+    },
+    Check {
+        name: "no row waits that a person has left out",
+        reports: &[warning(Advice::RowsLeftOut.as_str())],
+        judge: |facts| {
+            let left_out = facts.postgres()?.left_out.as_ref().map_err(NotRun::from)?;
+            Ok(left_out.iter().map(rows_left_out).collect())
+        },
     },
     Check {
         name: "[retention] can do its work",
@@ -210,6 +219,19 @@ fn growth(table: &TableFacts) -> Option<Finding> {
     grows.then(|| {
         Finding::advice(Severity::Warning, Advice::TableGrows, what(), &names(table, None))
     })
+}
+
+fn rows_left_out(of: &OfTable) -> Finding {
+    let mut names = Names::default();
+    let table = match &of.table {
+        Some(table) => {
+            names.set(Name::Table, table.to_string());
+            table.to_string()
+        }
+        None => "a table that is gone".to_owned(),
+    };
+    let what = format!("{} of {table} left out, in no topic", wording::count(of.rows, "row"));
+    Finding::advice(Severity::Warning, Advice::RowsLeftOut, what, &names)
 }
 
 /// A missing table is the publication's finding, and an unsuitable one has its own.

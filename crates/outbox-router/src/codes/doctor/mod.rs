@@ -90,6 +90,8 @@ advice! {
     IdNotUnique = "D120";
     /// A subscription writes rows of another server into an outbox table.
     RowsOfSubscription = "D121";
+    /// Rows were left out of what was sent, and wait for a person.
+    RowsLeftOut = "D122";
 
     /// No topic of a template exists, and the router makes none.
     NoTopicYet = "D030";

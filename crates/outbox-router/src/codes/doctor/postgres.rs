@@ -241,6 +241,16 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         cases: &[],
     },
     Explanation {
+        code: Advice::RowsLeftOut.as_str(),
+        title: "rows of the table were left out of what was sent",
+        meaning: "A person has told a command to leave them out, by --skip-bad or skip. They are in \
+                  no topic, and retention keeps them, until a person sends them or gives them up.",
+        remedy: "`outbox-router dead-letters list --left-out --table {table} {admin}` says why; when \
+                 its cause is removed, `outbox-router dead-letters requeue --left-out --id ID \
+                 {admin}` sends a row, and drop in the place of requeue gives it up",
+        cases: &[],
+    },
+    Explanation {
         code: Advice::RowsUpdated.as_str(),
         title: "rows of the table are updated",
         meaning: "An event is a row as it was inserted: an update is no event, and is only counted. \

@@ -4,7 +4,7 @@ use super::pair::Pair;
 
 /// What is planted here.
 pub(super) const CODES: &[&str] = &[
-    "D022", "D023", "D024", "D025", "D026", "D027", "D028", "D120", "D121", "P028", "P031",
+    "D022", "D023", "D024", "D025", "D026", "D027", "D028", "D120", "D121", "D122", "P028", "P031",
     "P036", "P038", "R007", "R008",
 ];
 
@@ -16,6 +16,7 @@ pub(super) async fn each_fault_of_a_table_is_named_by_its_code_alone() {
     updated(&pair).await;
     grown(&pair).await;
     partitioned(&pair).await;
+    left_out(&pair).await;
     pair.ledger.assert_proved(CODES);
 }
 
@@ -120,6 +121,31 @@ async fn updated(pair: &Pair) {
          insert into outbox_router.switch values ('outbox'::regclass)",
     );
     updated.expect_nothing("the updates are marks", &[]).await;
+}
+
+async fn left_out(pair: &Pair) {
+    let left_out = pair.database("tab_left_out").await;
+    left_out.sql(
+        "create schema outbox_router; create table outbox_router.left_out (pipeline text, \
+           table_oid oid, event_id text, slot text, run bigint, code text, error text, \
+           left_out_at timestamptz default now()); \
+         grant usage on schema outbox_router to public; \
+         grant select on outbox_router.left_out to public",
+    );
+    left_out.expect_nothing("no row is left out", &[]).await;
+    left_out.sql(
+        "insert into outbox_router.left_out \
+         select p, 'outbox'::regclass, id, 'outbox_router', 1, 'R003', 'no' \
+         from unnest(array['other', 'outbox-router']) p, unnest(array['a', 'b']) id",
+    );
+    left_out.sql("alter table outbox_router.left_out add rows bigint");
+    left_out.sql("update outbox_router.left_out set rows = 3 where event_id = 'b'");
+    let found = left_out.expect("D122", &[]).await;
+    assert!(found.finding("D122").to_string().contains("4 rows of public.outbox"), "{found:?}");
+    let list = "outbox-router dead-letters list --left-out --table public.outbox --admin-url";
+    assert!(found.remedy("D122").contains(list), "{found:?}");
+    left_out.sql("delete from outbox_router.left_out");
+    left_out.expect_nothing("a person has decided", &[]).await;
 }
 
 async fn partitioned(pair: &Pair) {

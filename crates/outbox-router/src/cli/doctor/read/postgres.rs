@@ -9,7 +9,7 @@ use relay::{
 use tokio_postgres::Client;
 
 use super::{
-    router_schema::{dead_letters, unfinished_backfill},
+    router_schema::{dead_letters, left_out, unfinished_backfill},
     table,
 };
 use crate::{
@@ -136,6 +136,7 @@ impl Reader<'_> {
             tables: self.tables_of(names).await,
             kept_from_stream: Err(none()),
             unfinished_backfill: Err(none()),
+            left_out: left_out(self.client, self.config).await,
             moves: Err(none()),
             denied: Vec::new(),
             retention: None,
@@ -186,6 +187,7 @@ impl Reader<'_> {
             tables,
             kept_from_stream,
             unfinished_backfill: unfinished_backfill(self.client, self.config).await,
+            left_out: left_out(self.client, self.config).await,
             moves,
             denied,
             retention: None,

@@ -8,7 +8,7 @@ use crate::{
     config::Config,
     held,
     postgres::{one_row, sql_failure},
-    republish::journal,
+    republish::{journal, left_out},
 };
 
 /// A back-fill of the slot that is not complete, and that no command carries out.
@@ -23,6 +23,12 @@ pub(super) async fn unfinished_backfill(
         true => Ok(None),
         false => Ok(run),
     }
+}
+
+/// How many rows of each table were left out of what was sent.
+pub(super) async fn left_out(mut client: &Client, config: &Config) -> Part<Vec<left_out::OfTable>> {
+    refuse_unreadable(client, "left_out").await?;
+    left_out::count_of_tables(&mut client, &config.name).await
 }
 
 /// A table that is there and cannot be read says nothing, and that is no good news.
