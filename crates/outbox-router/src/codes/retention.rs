@@ -58,6 +58,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
              the events, and with an index on its columns; or, if nothing needs it: {statements}",
         ),
         case_remedy(
+            Case::RetentionHeldGone,
+            "events that wait for a person are gone from outbox_router.held",
+            "restart the router: it says P037 then, and what is to be done; nothing is removed \
+             before",
+        ),
+        case_remedy(
             Case::RetentionHeldUnknown,
             "an event without an id is held, or a row was left out of what was sent whose id no row \
              has now, so it may be any row of the table",

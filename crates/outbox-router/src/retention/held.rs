@@ -8,6 +8,7 @@ use super::{
     settings::RetentionSettings,
 };
 use crate::{
+    held::{Pipeline, read_table},
     postgres::{quote_identifier, quote_literal},
     republish::left_out::{self, Searched},
 };
@@ -51,6 +52,30 @@ pub(super) async fn find(session: Session<'_>) -> Result<HeldTable, Failure> {
             Err(Failure::of(Case::RetentionForbidden, what).naming(Name::Statements, grants))
         }
     }
+}
+
+/// Checks that the table has every event that this pipeline's writes have left open. A router that
+/// streams knows them all, and finds at its next start that some are gone (P037).
+///
+/// # Errors
+/// Some are gone: their rows are not known. Or the connection breaks.
+pub(super) async fn check_whole(
+    session: Session<'_>,
+    settings: &RetentionSettings,
+) -> Result<(), Failure> {
+    let pipeline = Pipeline { name: settings.name.clone(), slot: settings.slot.clone() };
+    let Some(reading) = read_table(&mut { session.client }, &pipeline).await? else {
+        return Ok(());
+    };
+    let (events, open) = (reading.events, reading.mark.open);
+    if events >= open {
+        return Ok(());
+    }
+    let what = format!(
+        "outbox_router.held has {events} of the {open} events that wait for a person: the rows of \
+         the others are not known, so all stay"
+    );
+    Err(Failure::of(Case::RetentionHeldGone, what))
 }
 
 /// Checks that every open event names its row. The table's name alone says nothing: it may have

@@ -105,6 +105,7 @@ impl Target {
         if held == HeldTable::Present {
             let configured: Vec<TableName> =
                 settings.tables.iter().map(|table| table.name.clone()).collect();
+            held::check_whole(session, settings).await?;
             held::check_named(session, &name, mapped.id, &configured).await?;
         }
         let of_table = (relation.oid, &*columns, held);

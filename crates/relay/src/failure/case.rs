@@ -248,6 +248,8 @@ cases! {
     RetentionPartitions = "retention_partitions" of Retention,
     /// A partition was detached to be dropped, and stays.
     RetentionDetached = "retention_detached" of Retention,
+    /// Events that wait for a person are gone from the table of held events.
+    RetentionHeldGone = "retention_held_gone" of Retention,
     /// A foreign key references a row that is to be removed.
     RetentionReferenced = "retention_referenced" of Retention,
     /// Another session removes rows of this pipeline.
