@@ -3,7 +3,6 @@
 
 use relay::{Case, Failure, Name, TableName};
 
-use super::session::{Session, text};
 use crate::postgres::{quote_identifier, quote_table};
 
 /// A foreign key.
@@ -29,32 +28,15 @@ impl Reference {
     }
 }
 
-/// Checks that no foreign key refuses to let a row go. That of a partition is a copy of its root's.
-///
-/// # Errors
-/// The first that does, by name; or the connection breaks.
-pub(super) async fn check(
-    session: Session<'_>,
-    (name, oid): (&TableName, u32),
-) -> Result<(), Failure> {
-    let query = format!(
+/// The foreign keys that refuse to let a row of this table go, by name. That of a partition is a
+/// copy of its root's.
+pub(super) fn statement(oid: u32) -> String {
+    format!(
         "select n.nspname, c.relname, k.conname \
          from pg_constraint k join pg_class c on c.oid = k.conrelid \
          join pg_namespace n on n.oid = c.relnamespace \
          where k.contype = 'f' and k.conparentid = 0 and k.confdeltype in ('a', 'r') \
            and k.confrelid in (select {oid}::oid union select relid from pg_partition_tree({oid})) \
          order by 1, 2, 3 limit 1"
-    );
-    let rows = session.rows(&query).await?;
-    let Some(row) = rows.first() else { return Ok(()) };
-    let of = |column| text(row, column).map(str::to_owned);
-    let reference =
-        Reference { table: TableName { schema: of(0)?, name: of(1)? }, constraint: of(2)? };
-    let what = format!(
-        "the foreign key {} of {} references {name}: a row that it references cannot be removed, \
-         and neither can those that a sweep takes with it",
-        quote_identifier(&reference.constraint),
-        reference.table
-    );
-    Err(reference.failure(what))
+    )
 }

@@ -7,7 +7,8 @@ use super::{
     column::{Column, columns},
     held::{self, HeldTable},
     partitions::root::{Known, Root},
-    polled, references,
+    polled,
+    references::{self, Reference},
     session::{Session, check_row_security, number, text},
     settings::RetentionSettings,
     time::TimeColumn,
@@ -164,7 +165,19 @@ impl Target {
     /// # Errors
     /// One does, or the connection breaks.
     pub(crate) async fn check_unreferenced(&self, session: Session<'_>) -> Result<(), Failure> {
-        references::check(session, (&self.name, self.oid)).await
+        let rows = session.rows(&references::statement(self.oid)).await?;
+        let Some(row) = rows.first() else { return Ok(()) };
+        let of = |column| text(row, column).map(str::to_owned);
+        let table = TableName { schema: of(0)?, name: of(1)? };
+        let reference = Reference { table, constraint: of(2)? };
+        let what = format!(
+            "the foreign key {} of {} references {}: a row that it references cannot be removed, \
+             and neither can those that a sweep takes with it",
+            quote_identifier(&reference.constraint),
+            reference.table,
+            self.name
+        );
+        Err(reference.failure(what))
     }
 
     /// Checks that rows can be found: a partition has them in one place.

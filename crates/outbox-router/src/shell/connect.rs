@@ -203,8 +203,8 @@ impl Source {
     }
 
     /// Before there is a witness, a router that took the slot of an interrupted back-fill would
-    /// move it, and then nothing divides the rows any more. Whoever holds the slot, as the back-fill
-    /// itself does, keeps the router from it as ever.
+    /// move it, and then nothing divides the rows any more. A process that holds the slot, as the
+    /// back-fill itself does, keeps the router from it as ever.
     async fn refuse_unfinished(&self, open: &mut OpenConnection) -> Result<(), Failure> {
         let (sql, pipeline) = (&mut open.connection, &self.pipeline.name);
         let Some(run) = unfinished_backfill(sql, pipeline, &self.slot).await? else {

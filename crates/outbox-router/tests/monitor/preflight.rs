@@ -169,7 +169,7 @@ async fn a_slot_recreated_between_two_sessions_is_not_taken_for_the_old_one() {
     assert!(failure.message.contains("may be missing"), "{failure}");
 }
 
-/// Whoever reads the slot with the option gives it two_phase, on every version.
+/// A program that reads the slot with the option gives it two_phase, on every version.
 #[tokio::test]
 async fn a_slot_that_was_given_two_phase_is_the_same_one_and_is_named_so() {
     let postgres = Postgres::start(&[]).await;
