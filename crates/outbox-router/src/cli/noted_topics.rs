@@ -1,5 +1,5 @@
-//! The topics that the witness names, for a command. One that it has produced to, beside a router or
-//! while none runs, is noted; and it looks whether one is gone (K024), which no router may have
+//! The topics that the witness names, for a command. One that it has produced to, beside a router
+//! or while none runs, is noted; and it looks whether one is gone (K024), which no router may have
 //! noticed yet.
 
 use relay::{

@@ -8,12 +8,12 @@
 //! In reading order: `settings` (what is configured), `facts` (what the catalog says), `marks` and
 //! `words` (by which columns a row is pending), `conditions` (the same as SQL), `key`, `order`,
 //! `filter`, `table` (all of it together), `fetch` and `rows` (reading), `settle` and `fence`
-//! (marking), [`Database`] (the connection), `lease`, `listen`, `survey`, `former`, `holders`, [`setup`],
-//! `indexes`, [`switch`]; for people: `stuck` and `decisions` (rows that are not delivered, and
-//! what is decided about them), `row_marks` (one row), `named` (rows by the ids that are typed);
-//! `removal` and `measure` (rows that nobody needs any more), `upkeep` and `columns` (what `doctor`
-//! asks for); `kept_from_stream` and `kept_from_workers` (what a
-//! stream asks for before it starts, and what a worker asks for).
+//! (marking), [`Database`] (the connection), `lease`, `listen`, `survey`, `former`, `holders`,
+//! [`setup`], `indexes`, [`switch`]; for people: `stuck` and `decisions` (rows that are not
+//! delivered, and what is decided about them), `row_marks` (one row), `named` (rows by the ids that
+//! are typed); `removal` and `measure` (rows that nobody needs any more), `upkeep` and `columns`
+//! (what `doctor` asks for); `kept_from_stream` and `kept_from_workers` (what a stream asks for
+//! before it starts, and what a worker asks for).
 
 mod blocked;
 mod columns;
