@@ -10,7 +10,7 @@ use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER, ShutdownMode};
 use testbed::wait::eventually;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::{line, load, prepared, setup, write};
+use super::{line, load, prepared, setup, typed, write};
 
 /// Rows past the last place that the table of runs has: what a kill may repeat.
 const PAST_JOURNAL: usize = 20_000;
@@ -267,13 +267,6 @@ async fn a_table_that_is_rewritten_before_its_rows_are_read_loses_none() {
         said.contains("goes on with run 1") && said.contains("3 rows of public.second"),
         "{said}"
     );
-}
-
-/// Runs a command to its end. Returns its exit code and what it says.
-async fn typed(fixture: &Fixture, line: &[&str]) -> (Option<i32>, String) {
-    let output = fixture.router.command(line).await.unwrap();
-    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    (output.status.code(), format!("{out}{err}"))
 }
 
 #[tokio::test]

@@ -36,8 +36,12 @@ fn line(fixture: &Fixture, more: &[&str]) -> Vec<String> {
 /// Runs the command to its end. Returns its exit code and what it says.
 async fn setup(fixture: &Fixture, more: &[&str]) -> (Option<i32>, String) {
     let line = line(fixture, more);
-    let line: Vec<&str> = line.iter().map(String::as_str).collect();
-    let output = fixture.router.command(&line).await.unwrap();
+    typed(fixture, &line.iter().map(String::as_str).collect::<Vec<_>>()).await
+}
+
+/// Runs any command to its end. Returns its exit code and what it says.
+async fn typed(fixture: &Fixture, line: &[&str]) -> (Option<i32>, String) {
+    let output = fixture.router.command(line).await.unwrap();
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     (output.status.code(), format!("{out}{err}"))
 }

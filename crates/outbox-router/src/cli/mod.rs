@@ -40,6 +40,7 @@ mod replay;
 mod republication;
 mod router_status;
 mod row_security;
+mod seen_topics;
 mod setup;
 mod shown_bytes;
 mod since;

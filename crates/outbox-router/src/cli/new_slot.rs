@@ -194,10 +194,10 @@ pub(super) async fn hold(
     Err(Failure::of(moved, what).into())
 }
 
-/// What has rewritten a table after the snapshot of the reader's transaction was taken, and before
-/// it was read; it is locked since then. To an older snapshot a table that ALTER TABLE or TRUNCATE
-/// has rewritten looks empty (manual, "Caveats" of concurrency control), and one that VACUUM FULL
-/// or CLUSTER has rewritten cannot be told from it.
+/// A table of these that was rewritten after the snapshot of the reader's transaction was taken,
+/// and before it was read; it is locked since then. To an older snapshot a table that ALTER TABLE
+/// or TRUNCATE has rewritten looks empty (manual, "Caveats" of concurrency control), and one that
+/// VACUUM FULL or CLUSTER has rewritten cannot be told from it.
 ///
 /// # Errors
 /// The catalog cannot be read.

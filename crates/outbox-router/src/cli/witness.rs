@@ -14,11 +14,11 @@ use relay::{
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use super::{TaskError, connect::Access};
+use super::{TaskError, connect::Access, seen_topics::look_at_topics};
 use crate::{
     blocking::blocking,
     config::Config,
-    kafka::{KafkaSettings, put_state, read_state, state_topic_command},
+    kafka::{KafkaSettings, command_state_topic, put_state, state_topic_command},
     prepare,
     shell::{Source, SourceReading},
 };
@@ -26,7 +26,7 @@ use crate::{
 /// Access to the records of the pipeline in the state topic, which together make its witness.
 #[derive(Clone)]
 pub(super) struct Records {
-    pub(super) settings: KafkaSettings,
+    settings: KafkaSettings,
     topic: TopicName,
     witness_key: WitnessKey,
 }
@@ -71,26 +71,31 @@ impl Records {
     /// topic holds none.
     pub(super) async fn read(&self) -> Result<PipelineRecords, Failure> {
         let it = self.clone();
-        let read = blocking(move || read_state(&it.settings, &it.topic, &it.witness_key.prefix()));
-        let read = match read.await {
-            Ok(read) => read,
-            Err(failure) if failure.code == Code::TopicMissing => {
-                return Ok(PipelineRecords {
-                    cluster: String::new(),
-                    witness: None,
-                    unseen: Vec::new(),
-                    keys: Vec::new(),
-                });
-            }
-            Err(failure) => return Err(failure),
-        };
+        let read = blocking(move || it.read_now()).await;
+        match read {
+            Err(failure) if failure.code == Code::TopicMissing => Ok(PipelineRecords {
+                cluster: String::new(),
+                witness: None,
+                unseen: Vec::new(),
+                keys: Vec::new(),
+            }),
+            read => read,
+        }
+    }
+
+    fn read_now(&self) -> Result<PipelineRecords, Failure> {
+        let topic = command_state_topic(&self.settings, &self.topic)?;
+        let read = topic.read(&self.witness_key.prefix())?;
         let keys = read.records.iter().map(|record| record.key.clone()).collect();
         let cluster = read.cluster_id;
-        let Some(witness) = combine(&read.records)? else {
-            return Ok(PipelineRecords { cluster, witness: None, unseen: Vec::new(), keys });
+        let (witness, unseen) = match combine(&read.records)? {
+            Some(witness) => {
+                let (witness, unseen) = look_at_topics(&topic, witness, &cluster);
+                (Some(witness), unseen)
+            }
+            None => (None, Vec::new()),
         };
-        let (witness, unseen) = self.look_at_topics(witness, &cluster).await?;
-        Ok(PipelineRecords { cluster, witness: Some(witness), unseen, keys })
+        Ok(PipelineRecords { cluster, witness, unseen, keys })
     }
 
     /// Creates the topic if it is missing, and checks that it keeps the witness.

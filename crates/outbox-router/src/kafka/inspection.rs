@@ -4,13 +4,13 @@
 use std::{collections::HashMap, ffi::CStr, sync::Arc};
 
 use rdkafka::util::Timeout;
-use relay::{Case, Failure, TopicFacts, TopicName};
+use relay::{Failure, TopicFacts, TopicName};
 
 use super::{
     errors::Cluster,
     ffi::{ClientError, Events, Operations, Producer, Report, Served, Severity},
     health::{ClientErrors, Health},
-    lifecycle::reason,
+    lifecycle::command_client,
     log,
     settings::KafkaSettings,
     state::StateTopic,
@@ -69,13 +69,7 @@ impl Inspection {
     /// The producer cannot start, or no broker answers: if they refuse the credentials, that.
     pub fn open(settings: &KafkaSettings) -> Result<Self, Failure> {
         let settings = KafkaSettings { create_topics: None, ..settings.clone() };
-        let failed = |reason: String| {
-            let what = format!("the producer cannot start: {reason}");
-            Failure::of(Case::ProducerSettings, what)
-        };
-        let config = settings.client_config().map_err(|refused| failed(refused.to_string()))?;
-        let producer = Producer::open(&config).map_err(|error| failed(reason(&error)))?;
-        let cluster = Cluster::new(&settings.bootstrap_servers);
+        let (producer, cluster) = command_client(&settings)?;
         let brokers = brokers(&producer, &cluster)?;
         let topic_client = TopicClient::new(producer, cluster, &settings);
         Ok(Self { topic_client, settings, brokers })

@@ -1,6 +1,8 @@
 //! Makes producers. That blocks (threads, certificate files), so it belongs on a blocking thread of
 //! the runtime whose I/O will wake the sink.
 
+use std::sync::Arc;
+
 use rdkafka::{config::ClientConfig, error::KafkaError};
 use relay::{Case, Code, Failure, TopicName};
 
@@ -66,7 +68,23 @@ fn without_brokers(mut config: ClientConfig) -> ClientConfig {
     config
 }
 
-pub(super) fn reason(error: &KafkaError) -> String {
+/// A client for a command, which has no sink.
+///
+/// # Errors
+/// The producer cannot start.
+pub(super) fn command_client(
+    settings: &KafkaSettings,
+) -> Result<(Arc<Producer>, Cluster), Failure> {
+    let failed = |reason: String| {
+        let what = format!("the producer cannot start: {reason}");
+        Failure::of(Case::ProducerSettings, what)
+    };
+    let config = settings.client_config().map_err(|refused| failed(refused.to_string()))?;
+    let producer = Producer::open(&config).map_err(|error| failed(reason(&error)))?;
+    Ok((producer, Cluster::new(&settings.bootstrap_servers)))
+}
+
+fn reason(error: &KafkaError) -> String {
     if let KafkaError::ClientCreation(reason) = error { reason.clone() } else { error.to_string() }
 }
 

@@ -30,12 +30,12 @@ pub use ffi::{Operation, Operations};
 pub use health::Health;
 pub use inspection::{Inspection, PartitionLayout, StateTopicInspected, TopicInspected};
 pub use lifecycle::{open, try_open};
-pub use lookup::{TopicLookedUp, TopicSeen, look_up_topics, see_topics, topic_command};
+pub use lookup::{TopicLookedUp, look_up_topics, topic_command};
 pub use overrides::SettingRefused;
 pub use settings::{KafkaSettings, TopicCreation};
 pub use sink::{DeliveryFailure, KafkaSink};
 pub use state::{
-    Anchor, StateEnd, StateLog, StateTopic, put_state, read_state, state_topic_command,
+    Anchor, StateEnd, StateLog, StateTopic, command_state_topic, put_state, state_topic_command,
 };
 pub use statistics::{
     BROKERS_SHOWN, BrokerConnection, BrokerFigures, BrokerStatistics, RoundTrip, StatisticsFeed,

@@ -169,7 +169,7 @@ pub(crate) async fn entries(
 
 /// Rows of a table that were left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OfTable {
+pub(crate) struct LeftOutRows {
     /// The root of a partition. `None`: there is no such table any more.
     pub(crate) table: Option<TableName>,
     pub(crate) rows: i64,
@@ -183,7 +183,7 @@ pub(crate) struct OfTable {
 pub(crate) async fn count_of_tables(
     sql: &mut impl TextQuery,
     pipeline: &str,
-) -> Result<Vec<OfTable>, Failure> {
+) -> Result<Vec<LeftOutRows>, Failure> {
     let what = "outbox_router.left_out";
     if !held::are_readable(sql, what, ["left_out"]).await? {
         return Ok(Vec::new());
@@ -201,7 +201,7 @@ pub(crate) async fn count_of_tables(
     for mut row in sql.rows(what, &statement).await? {
         let table = row.nullable()?.zip(row.nullable()?);
         let table = table.map(|(schema, name)| TableName { schema, name });
-        counts.push(OfTable { table, rows: row.parsed()? });
+        counts.push(LeftOutRows { table, rows: row.parsed()? });
     }
     Ok(counts)
 }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::mpsc, time::Duration};
 
-use outbox_router::kafka::{KafkaSettings, put_state, read_state};
+use outbox_router::kafka::{KafkaSettings, command_state_topic, put_state};
 use rdkafka::{
     ClientConfig,
     message::{Header, OwnedHeaders},
@@ -103,7 +103,7 @@ pub(crate) fn with(bootstrap: &str, line: &[&str]) -> Vec<String> {
 /// What all records of the pipeline say together, there.
 pub(crate) async fn record(bootstrap: &str) -> Option<Witness> {
     let settings = settings(bootstrap);
-    let read = move || read_state(&settings, &topic(), &witness_key().prefix());
+    let read = move || command_state_topic(&settings, &topic())?.read(&witness_key().prefix());
     let read = tokio::task::spawn_blocking(read).await.expect("joined").expect("read");
     combine(&read.records).expect("records of ours")
 }

@@ -3,7 +3,9 @@
 use outbox_router::codes::hint;
 use std::time::Duration;
 
-use outbox_router::kafka::{KafkaSettings, StateLog, TopicCreation, open, put_state, read_state};
+use outbox_router::kafka::{
+    KafkaSettings, StateLog, TopicCreation, command_state_topic, open, put_state,
+};
 use relay::{Code, Failure};
 use testbed::kafka::{KafkaCluster, KafkaOptions};
 use testbed::wait::eventually;
@@ -31,7 +33,7 @@ pub(crate) async fn put(settings: &KafkaSettings, topic: &str, records: &[(&str,
 
 pub(crate) async fn read(settings: &KafkaSettings, topic: &str, prefix: &'static str) -> StateLog {
     let (settings, topic) = (settings.clone(), topic_name(topic));
-    blocking(move || read_state(&settings, &topic, prefix.as_bytes())).await.unwrap()
+    blocking(move || command_state_topic(&settings, &topic)?.read(prefix.as_bytes())).await.unwrap()
 }
 
 pub(crate) fn pairs(read: &StateLog) -> Vec<(String, String)> {
@@ -238,7 +240,7 @@ async fn reading_creates_no_topic() {
     let kafka = kafka.unwrap();
     let settings = settings(&kafka);
     let (own, name) = (settings.clone(), topic_name("nobody.made"));
-    let failure = blocking(move || read_state(&own, &name, b"")).await.unwrap_err();
+    let failure = blocking(move || command_state_topic(&own, &name)?.read(b"")).await.unwrap_err();
     assert_eq!(failure.code, Code::TopicMissing, "{failure}");
     assert!(hint(&failure).unwrap().contains("--create --topic nobody.made --partitions 1"));
     let names = topic_names(&kafka).await;
@@ -329,12 +331,12 @@ async fn a_frozen_broker_is_reported() {
     put(&settings, "frozen.state", &[("a", Some("1"))]).await;
     kafka.pause().unwrap();
     let (own, name) = (settings.clone(), topic_name("frozen.state"));
-    let reading = timeout(DEADLINE, blocking(move || read_state(&own, &name, b"")));
+    let reading = timeout(DEADLINE, blocking(move || command_state_topic(&own, &name)?.read(b"")));
     let failure = reading.await.expect("no endless wait").unwrap_err();
     kafka.resume().unwrap();
     assert_eq!(failure.code, Code::KafkaUnreachable, "{failure}");
     let name = topic_name("frozen.state");
-    if let Err(failure) = blocking(move || read_state(&settings, &name, b"")).await {
+    if let Err(failure) = blocking(move || command_state_topic(&settings, &name)?.read(b"")).await {
         let log = kafka.broker(1).and_then(|broker| broker.process()?.output()).unwrap();
         panic!("{failure}; the broker's log:\n{log}");
     }

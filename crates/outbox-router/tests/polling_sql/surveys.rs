@@ -153,7 +153,7 @@ async fn rows_that_are_pending_in_a_table_that_had_the_name_before_are_counted()
                 grant select, update on outbox to router";
     fixture.run(swap).await;
     assert_eq!(worker.database.former().await.unwrap(), [], "a worker is alive that polls it");
-    // Its lease ends: of the former table nobody renews it.
+    // No worker renews its lease of the former table.
     fixture.run("update outbox_router.worker set seen_until = now()").await;
     let found = worker.database.former().await.unwrap();
     let [(TABLE, failure)] = found.as_slice() else { panic!("{found:?}") };

@@ -13,7 +13,7 @@ use crate::{
 
 /// Which rows a back-fill sends; as text it has one form for the same rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rows {
+pub struct BackfilledRows {
     /// In the order in which they are sent, as messages name them.
     pub tables: Vec<String>,
     /// The rows of each for which this condition of SQL holds; `None`: all.
@@ -21,7 +21,7 @@ pub struct Rows {
     pub condition: Option<String>,
 }
 
-impl Rows {
+impl BackfilledRows {
     /// As `outbox_router.republication` has them.
     pub fn selection(&self) -> String {
         json!(self).to_string()
@@ -187,7 +187,7 @@ impl Before<'_> {
              slot {slot}: {why}",
             not_complete(run)
         );
-        let rows = Rows::of(run);
+        let rows = BackfilledRows::of(run);
         let failure = Failure::of(Case::BackfillOvertaken, message)
             .naming(Name::Run, run.id.to_string())
             .naming(Name::TypedFlags, rows.flag().unwrap_or_else(|| " --all".to_owned()));
@@ -224,7 +224,7 @@ pub fn unfinished(
     match before.todo() {
         Ok(_) => Failure::of(Case::BackfillUnfinished, not_complete(run))
             .naming(Name::Run, run.id.to_string())
-            .naming(Name::TypedFlags, Rows::of(run).flag().unwrap_or_default()),
+            .naming(Name::TypedFlags, BackfilledRows::of(run).flag().unwrap_or_default()),
         Err(failure) => failure,
     }
 }
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(named(&open, "0/10", WITNESSED), all);
         let condition = Some("kind = 'a'".to_owned());
         let tables = ["public.outbox", "public.other"].map(str::to_owned).to_vec();
-        open.selection = Rows { tables, condition }.selection();
+        open.selection = BackfilledRows { tables, condition }.selection();
         let flag = r#" --where 'kind = '\''a'\'''"#.to_owned();
         assert_eq!(named(&open, "0/10", UNWITNESSED), (resumable, flag.clone(), None));
         assert_eq!(named(&open, "0/20", UNWITNESSED), (overtaken, flag, None));

@@ -100,7 +100,7 @@ pub(super) async fn prove(
         }
         if let Some(covered) = horizon.covered(&confirmed) {
             let since = check_published(session, config, &standing.witness).await?;
-            Box::pin(check_as_left(config, access)).await?;
+            Box::pin(check_next_start(config, access)).await?;
             return Ok(Proof { horizon, confirmed, covered, since });
         }
         if Instant::now() >= until {
@@ -141,7 +141,7 @@ async fn look(
 
 /// What a router would find at its next start, and no witness has yet: that dead letters are gone,
 /// that Kafka is another cluster. A router that streams has looked.
-async fn check_as_left(config: &Config, access: Access<'_>) -> Result<(), TaskError> {
+async fn check_next_start(config: &Config, access: Access<'_>) -> Result<(), TaskError> {
     let Some(records) = witness::Records::of(config, access)? else { return Ok(()) };
     // The router's role may replicate, and that of the command need not.
     let endpoint = Access { url: access.own, ..access }.endpoint("cleanup")?;

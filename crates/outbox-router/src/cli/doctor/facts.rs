@@ -180,7 +180,7 @@ pub(super) struct PostgresFacts {
     /// A back-fill of the slot that is not complete, and that no command carries out.
     pub(super) unfinished_backfill: Part<Option<PastRun>>,
     /// Rows that a person has left out of what was sent.
-    pub(super) left_out: Part<Vec<left_out::OfTable>>,
+    pub(super) left_out: Part<Vec<left_out::LeftOutRows>>,
     /// Which roles may move rows of partitioned outboxes.
     pub(super) moves: Part<Vec<RowMovePrivileges>>,
     /// Views of the system that the role may not read.

@@ -8,7 +8,7 @@ use super::{
     finding::{Finding, Severity},
     not_run::NotRun,
 };
-use crate::{codes::Advice, republish::left_out::OfTable, wording};
+use crate::{codes::Advice, republish::left_out::LeftOutRows, wording};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -221,7 +221,7 @@ fn growth(table: &TableFacts) -> Option<Finding> {
     })
 }
 
-fn rows_left_out(of: &OfTable) -> Finding {
+fn rows_left_out(of: &LeftOutRows) -> Finding {
     let mut names = Names::default();
     let table = match &of.table {
         Some(table) => {

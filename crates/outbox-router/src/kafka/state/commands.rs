@@ -2,19 +2,20 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
-use rdkafka::{error::KafkaError, types::RDKafkaErrorCode};
-use relay::{Case, Failure, Record, TopicName};
+use rdkafka::types::RDKafkaErrorCode;
+use relay::{Failure, Record, TopicName};
 use tokio::time::Instant;
 
-use super::{PARTITION, StateLog, StateTopic};
+use super::{PARTITION, StateTopic};
 use crate::{
     kafka::{
-        errors::{Cluster, is_collateral},
+        errors::is_collateral,
         ffi::{
             ClientError, Delivery, Events, NativeHeaders, OutgoingRecord, Producer, Report, Served,
             Severity, TopicHandle,
         },
         health::{ClientErrors, Health},
+        lifecycle::command_client,
         log,
         settings::KafkaSettings,
     },
@@ -27,18 +28,6 @@ const ACK_WITHIN: Duration = Duration::from_secs(15);
 /// The wait between two polls for the acknowledgement.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Reads the state topic, which must exist. See [`StateTopic::read`].
-///
-/// # Errors
-/// As [`StateTopic::read`].
-pub fn read_state(
-    settings: &KafkaSettings,
-    name: &TopicName,
-    prefix: &[u8],
-) -> Result<StateLog, Failure> {
-    state_topic(settings, name)?.read(prefix)
-}
-
 /// Writes records (key and value; no value deletes the key) one after the other, and returns when
 /// all are acknowledged. Creates the topic if it is missing.
 ///
@@ -50,7 +39,7 @@ pub fn put_state(
     name: &TopicName,
     records: &[(Vec<u8>, Option<Vec<u8>>)],
 ) -> Result<(), Failure> {
-    let topic = state_topic(settings, name)?;
+    let topic = command_state_topic(settings, name)?;
     topic.open()?.iter().for_each(warn);
     let producer = topic.topic_client.producer();
     let handle =
@@ -63,20 +52,15 @@ pub fn put_state(
     written
 }
 
-fn state_topic(settings: &KafkaSettings, name: &TopicName) -> Result<StateTopic, Failure> {
-    let cluster = Cluster::new(&settings.bootstrap_servers);
-    let failed = |reason: String| {
-        let what = format!("the producer cannot start: {reason}");
-        Failure::of(Case::ProducerSettings, what)
-    };
-    let config = settings.client_config().map_err(|refused| failed(refused.to_string()))?;
-    let producer = Producer::open(&config).map_err(|error| {
-        if let KafkaError::ClientCreation(reason) = error {
-            failed(reason)
-        } else {
-            failed(error.to_string())
-        }
-    })?;
+/// The state topic for a command. It need not exist.
+///
+/// # Errors
+/// The producer cannot start.
+pub fn command_state_topic(
+    settings: &KafkaSettings,
+    name: &TopicName,
+) -> Result<StateTopic, Failure> {
+    let (producer, cluster) = command_client(settings)?;
     Ok(StateTopic::new(producer, cluster, settings, name.clone()))
 }
 
@@ -203,7 +187,7 @@ mod tests {
     /// queue may be read between the two.
     #[test]
     fn the_report_and_not_the_fatal_error_before_it_says_why_a_record_failed() {
-        let topic = state_topic(&unreachable(), &TopicName::new("s").unwrap()).unwrap();
+        let topic = command_state_topic(&unreachable(), &TopicName::new("s").unwrap()).unwrap();
         let handle = topic.topic_client.producer().topic(&topic.name).unwrap();
         let address = handle.address();
         let mut writer = Writer::new(&topic, handle);

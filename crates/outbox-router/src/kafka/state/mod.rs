@@ -14,7 +14,7 @@ mod content;
 mod reading;
 mod records;
 
-pub use commands::{put_state, read_state};
+pub use commands::{command_state_topic, put_state};
 pub use content::{Anchor, StateEnd, StateLog};
 
 use std::{sync::Arc, time::Duration};
@@ -23,7 +23,7 @@ use cautions::{LARGE_RECORD_BYTES, TopicSettings, cautions, to_alter};
 use rdkafka::{
     ClientContext, client::Client, error::KafkaError, types::RDKafkaErrorCode, util::Timeout,
 };
-use relay::{Case, Code, Failure, Name, TopicName};
+use relay::{Case, Code, Failure, Name, TopicName, witness::TopicSight};
 
 use super::{
     errors::Cluster,
@@ -103,6 +103,12 @@ impl StateTopic {
             Err(MetadataError::Missing(_)) => Ok(None),
             Err(MetadataError::Other(failure)) => Err(self.explain(failure)),
         }
+    }
+
+    /// What there is under the names of topics, by the same client; shorter than `names` after an
+    /// error. `None`: no broker says it.
+    pub fn sights(&self, names: &[&TopicName]) -> Vec<Option<TopicSight>> {
+        self.topic_client.sights(names)
     }
 
     /// Reads where the topic ends, which shows whether it was written to since

@@ -8,7 +8,9 @@ use relay::{Acks, Code, RefusalReason, TopicName};
 use tokio::task::spawn_blocking;
 
 use super::cluster::{Cluster, acked, give, number, orders, orders_name, ticket, until};
-use crate::kafka::{KafkaSink, StateLog, StateTopic, TopicLimits, open, put_state, read_state};
+use crate::kafka::{
+    KafkaSink, StateLog, StateTopic, TopicLimits, command_state_topic, open, put_state,
+};
 
 const STATE: &str = "outbox-router.state";
 
@@ -192,7 +194,7 @@ async fn commands_write_and_read_without_a_sink() {
         record(b"b", Some(b"3")),
     ];
     put_state(&settings, &state_name(), &records).unwrap();
-    let read = read_state(&settings, &state_name(), b"").unwrap();
+    let read = command_state_topic(&settings, &state_name()).unwrap().read(b"").unwrap();
     assert_eq!(pairs(&read), [(&b"b"[..], &b"3"[..])]);
 }
 

@@ -7,7 +7,6 @@ use tokio_postgres::Client;
 
 use super::{
     connection::run,
-    facts::Facts,
     failure::of_lease,
     kept_from_stream::{is_among, named_oids},
     literals::literal,
@@ -55,10 +54,9 @@ async fn count(
     like: &TableConfig,
     settings: &SqlSettings,
 ) -> Option<RowCount> {
-    let facts = Facts::read(client, name).await.ok()?;
     let outbox = OutboxTable { name: name.clone(), ..like.outbox.clone() };
     let config = TableConfig { outbox, ..like.clone() };
-    let table = PolledTable::new(&config, facts, settings).ok()?;
+    let table = PolledTable::read(client, &config, settings).await.ok()?;
     Some(survey(client, &table).await.ok()?.pending)
 }
 

@@ -58,7 +58,7 @@ impl<C: Connect> Surveyor<C> {
         let Self { database, tables } = self;
         let mut read = Vec::with_capacity(tables.len());
         // Where the tables of leases cannot be read, the holders of each table say it.
-        let mut former = unless_broken(database.former().await)?.unwrap_or_default();
+        let former = unless_broken(database.former().await)?.unwrap_or_default();
         for (place, known) in tables.iter_mut().enumerate() {
             let figures = figures(database, TableIndex(place), known).await;
             let figures = unless_broken(figures)?;
@@ -71,8 +71,8 @@ impl<C: Connect> Surveyor<C> {
                 Err(failure) => (Err(failure), None),
             };
             let stranded = figures.as_ref().ok().and_then(|figures| stranded(&known.name, figures));
-            let of_former = former.extract_if(.., |(table, _)| table.0 == place).next();
-            let stranded = stranded.or_else(|| of_former.map(|(_, failure)| failure));
+            let of_former = || former.iter().find(|(table, _)| table.0 == place);
+            let stranded = stranded.or_else(|| of_former().map(|(_, failure)| failure.clone()));
             let name = known.name.clone();
             read.push(SurveyedTable { name, figures, size, holders, handed, stranded });
         }

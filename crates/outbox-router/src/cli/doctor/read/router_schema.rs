@@ -26,12 +26,15 @@ pub(super) async fn unfinished_backfill(
 }
 
 /// How many rows of each table were left out of what was sent.
-pub(super) async fn left_out(mut client: &Client, config: &Config) -> Part<Vec<left_out::OfTable>> {
+pub(super) async fn left_out(
+    mut client: &Client,
+    config: &Config,
+) -> Part<Vec<left_out::LeftOutRows>> {
     refuse_unreadable(client, "left_out").await?;
     left_out::count_of_tables(&mut client, &config.name).await
 }
 
-/// A table that is there and cannot be read says nothing, and that is no good news.
+/// Refuses a table that is there, and that this role may not read: it says nothing then.
 async fn refuse_unreadable(mut client: &Client, table: &'static str) -> Result<(), Failure> {
     if !held::exists(client, table).await.map_err(sql_failure)?
         || held::are_readable(&mut client, table, [table]).await?

@@ -18,7 +18,7 @@ use std::io;
 
 use relay::{
     Case, Failure, Lsn,
-    handover::backfill::{Before, Beginning, Reached, Rows, Todo, unfinished},
+    handover::backfill::{BackfilledRows, Before, Beginning, Reached, Todo, unfinished},
     source::Catalog,
     witness::ProducedTo,
 };
@@ -194,7 +194,7 @@ impl Backfill<'_> {
         let tables: Vec<String> = self.tables.iter().map(ToString::to_string).collect();
         let condition = self.args.backfill.condition.as_deref();
         let condition = condition.map(|text| text.trim().to_owned());
-        Rows { tables, condition }.selection()
+        BackfilledRows { tables, condition }.selection()
     }
 
     async fn with_new_slot(
