@@ -10,11 +10,12 @@ use crate::{
     postgres::{TextQuery, quote_identifier, quote_literal, quote_table, sql_failure, utc},
 };
 
-/// A table is its OID: a partitioned one that of its root.
+/// A table is its OID: a partitioned one that of its root. A dump has its name instead, so what was
+/// left out is of the same table where the dump is restored.
 const TABLE: &str = "\
 create table if not exists \"outbox_router\".\"left_out\" (
     \"pipeline\"    text        not null,
-    \"table_oid\"   oid         not null,
+    \"table_oid\"   regclass    not null,
     \"event_id\"    text        not null,
     \"slot\"        text        not null,
     \"run\"         bigint      not null,
@@ -97,7 +98,7 @@ pub(super) async fn note(
     // A run notes rows of one id perhaps one after the other.
     let statement = "insert into outbox_router.left_out as o \
          (pipeline, table_oid, event_id, slot, run, code, error, id_column, rows) \
-         select p.pipeline, $2, r.id, p.slot, p.id, r.code, r.error, r.id_column, r.rows \
+         select p.pipeline, $2::oid, r.id, p.slot, p.id, r.code, r.error, r.id_column, r.rows \
          from (select distinct on (id) *, count(*) over (partition by id) as rows \
            from unnest($3::text[], $4::text[], $5::text[], $6::text[]) \
              r (id, code, error, id_column)) r \
@@ -147,11 +148,11 @@ pub(crate) async fn entries(
     selected: &Selected,
 ) -> Result<Vec<Entry>, Failure> {
     let query = format!(
-        "select o.table_oid, n.nspname::text, c.relname::text, o.event_id, o.code, o.error, {}, \
+        "select o.table_oid::oid, n.nspname::text, c.relname::text, o.event_id, o.code, o.error, {}, \
            o.run, r.oid, to_jsonb(o) ->> 'id_column', \
            coalesce((to_jsonb(o) ->> 'rows')::int8, 1) \
          from outbox_router.left_out o cross join lateral \
-           (select coalesce(pg_partition_root(o.table_oid)::oid, o.table_oid)) r (oid) \
+           (select coalesce(pg_partition_root(o.table_oid), o.table_oid)::oid) r (oid) \
            left join pg_class c on c.oid = r.oid \
            left join pg_namespace n on n.oid = c.relnamespace \
          where o.pipeline = $1 and ($2::text[] is null or o.event_id = any($2)) \
@@ -192,7 +193,7 @@ pub(crate) async fn count_of_tables(
     let statement = format!(
         "select n.nspname, c.relname, sum(coalesce((to_jsonb(o) ->> 'rows')::int8, 1))::int8 \
          from outbox_router.left_out o left join pg_class c \
-           on c.oid = coalesce(pg_partition_root(o.table_oid)::oid, o.table_oid) \
+           on c.oid = coalesce(pg_partition_root(o.table_oid), o.table_oid)::oid \
          left join pg_namespace n on n.oid = c.relnamespace \
          where o.pipeline = {} group by 1, 2 order by 1, 2",
         quote_literal(pipeline)
@@ -226,7 +227,7 @@ pub(crate) async fn delete(
     (table, ids): (u32, &[String]),
 ) -> Result<(), Failure> {
     let statement = "delete from outbox_router.left_out \
-         where pipeline = $1 and table_oid = $2 and event_id = any($3)";
+         where pipeline = $1 and table_oid = $2::oid and event_id = any($3)";
     client.execute(statement, &[&pipeline, &table, &ids]).await.map(drop).map_err(sql_failure)
 }
 
@@ -296,7 +297,7 @@ pub(crate) fn is_of_table(pipeline: &str, table: u32) -> String {
         "o.table_oid = any (array(\
            with recursive p as (select {table}::oid as oid \
              union select i.inhrelid from pg_inherits i join p on i.inhparent = p.oid) \
-           select oid from p union all select g.table_oid from outbox_router.left_out g \
+           select oid from p union all select g.table_oid::oid from outbox_router.left_out g \
            where g.pipeline = {pipeline} \
              and not exists (select from pg_class c where c.oid = g.table_oid)))"
     )

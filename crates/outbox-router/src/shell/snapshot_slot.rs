@@ -13,7 +13,7 @@ use relay::{Failure, Lsn};
 
 use super::{
     command_stream::{CommandFrame, CommandStream, be_patient},
-    connect::Source,
+    connect::{Source, identify},
 };
 use crate::postgres::{
     ClientEncoding, CreatedSlot, Failover, ReplicationConnection, command_failure,
@@ -25,6 +25,7 @@ const WAIT: Duration = Duration::from_secs(1);
 /// A connection that is about to create the slot.
 pub(crate) struct SlotCreator {
     connection: ReplicationConnection,
+    system_id: String,
     slot: String,
     publication: String,
 }
@@ -49,8 +50,9 @@ impl Source {
     pub(crate) async fn slot_creator(&self) -> Result<SlotCreator, Failure> {
         let mut connection = self.connect(self.options(ClientEncoding::Utf8)).await?;
         be_patient(&mut connection).await?;
+        let (history, _) = identify(&mut connection).await?;
         let (slot, publication) = (self.slot.clone(), self.publication.clone());
-        Ok(SlotCreator { connection, slot, publication })
+        Ok(SlotCreator { connection, system_id: history.system_id, slot, publication })
     }
 
     /// Holds the slot, which exists, where it stands.
@@ -58,7 +60,7 @@ impl Source {
     /// # Errors
     /// The server cannot be reached or refuses; another process holds the slot.
     pub(crate) async fn hold_slot(&self) -> Result<SlotHolder, Failure> {
-        let SlotCreator { connection, slot, publication } = self.slot_creator().await?;
+        let SlotCreator { connection, slot, publication, .. } = self.slot_creator().await?;
         hold(connection, &slot, &publication).await
     }
 }
@@ -67,6 +69,11 @@ impl SlotCreator {
     /// The walsender, which another session has to end where the creation waits for too long.
     pub(crate) fn pid(&self) -> Option<i32> {
         pid_of(&self.connection)
+    }
+
+    /// The server's system identifier.
+    pub(crate) fn system_id(&self) -> &str {
+        &self.system_id
     }
 
     /// The slot's name.
@@ -107,7 +114,7 @@ impl SnapshotSlot {
     /// # Errors
     /// The server refuses, or the connection breaks.
     pub(crate) async fn hold(self) -> Result<SlotHolder, Failure> {
-        let SlotCreator { connection, slot, publication } = self.creator;
+        let SlotCreator { connection, slot, publication, .. } = self.creator;
         hold(connection, &slot, &publication).await
     }
 }

@@ -37,6 +37,24 @@ fn hand_over(server: &Server, state: &str) {
     ));
 }
 
+/// A dump has texts, and a table that is restored from it another OID.
+#[tokio::test]
+async fn a_dump_has_the_names_of_tables_that_workers_share() {
+    let server = with_workers();
+    note_worker(&server, "w", "now()");
+    hand_over(&server, "stream");
+    for table in ["lease", "worker", "switch"] {
+        assert_eq!(dumped(&server, table, "relation"), "public.outbox", "{table}");
+    }
+}
+
+/// A column of a table of the router's, as `pg_dump` reads it.
+pub(crate) fn dumped(server: &Server, table: &str, column: &str) -> String {
+    let query =
+        format!("set search_path = ''; select distinct {column}::text from outbox_router.{table}");
+    server.sql(&query).lines().last().unwrap_or_default().to_owned()
+}
+
 /// Types the statements of the hint.
 fn follow(server: &Server, error: &str) {
     let from = error.find("delete from \"outbox_router\"").expect("a statement");

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     kafka::StateCluster,
+    retention_beside_workers::dumped,
     server::{CommandOutput, Server, run_command_for},
 };
 
@@ -98,6 +99,7 @@ async fn the_slot_passes_the_one_transaction_whose_row_cannot_be_printed_and_nam
     assert_eq!(passed.exit, Exit::Done, "{passed:?}");
     let document: Value = serde_json::from_str(&passed.out).expect("JSON");
     assert_eq!(document["left_out"]["public.outbox"].as_array().unwrap().len(), 3);
+    assert_eq!(dumped(&stage.server, "left_out", "table_oid"), "public.outbox");
     assert_eq!((&document["passed"], &document["run"]), (&json!(true), &json!(1)));
     let moved = format!("select confirmed_flush_lsn - '{lsn}' from pg_replication_slots");
     assert_eq!(stage.server.sql(&moved), "1");

@@ -42,6 +42,10 @@ impl BackfilledRows {
 /// What `outbox_router.republication` has of a run whose slot was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reached {
+    /// The server, whose transaction ids and LSNs the others are. Empty: an earlier version has not
+    /// written it.
+    #[serde(default)]
+    pub system_id: String,
     /// Where the last slot that was made for it begins.
     pub slot_at: String,
     /// The oldest transaction that was open when the first snapshot was taken. Rows that it or a
@@ -70,8 +74,9 @@ impl Reached {
 
     /// What is written beside each place in the order of a table.
     pub fn frame(&self, table: &str, topics: &ProducedTo) -> Map<String, Value> {
-        let Self { slot_at, first_xmin, .. } = self;
+        let Self { system_id, slot_at, first_xmin, .. } = self;
         Map::from_iter([
+            ("system_id".to_owned(), json!(system_id)),
             ("slot_at".to_owned(), json!(slot_at)),
             ("first_xmin".to_owned(), json!(first_xmin)),
             ("table".to_owned(), json!(table)),
@@ -95,6 +100,8 @@ pub enum Beginning {
 pub struct Before<'b> {
     /// The name of the slot.
     pub slot: &'b str,
+    /// The server's system identifier. `None`: it was not asked.
+    pub system_id: Option<&'b str>,
     /// Where it stands, if it exists: `no position` is none.
     pub position: Option<Option<Lsn>>,
     /// Whether there is a witness.
@@ -108,7 +115,7 @@ pub struct Before<'b> {
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Todo {
-    /// A new run; an unfinished one was of other rows, and sent nothing.
+    /// A new run; an unfinished one was of other rows, and sent nothing, or of another server.
     Begin,
     /// An earlier run goes on.
     Resume(Option<Reached>),
@@ -124,11 +131,15 @@ impl Before<'_> {
     pub fn todo(&self) -> Result<Todo, Failure> {
         let reached = self.last.and_then(Reached::of);
         let is_other = self.last.is_some_and(|run| run.selection != self.selection);
+        // A dump has the runs, and no slot; nothing there tells which rows have come since.
+        let is_elsewhere = reached.as_ref().zip(self.system_id).is_some_and(|(reached, here)| {
+            !reached.system_id.is_empty() && reached.system_id != here
+        });
         let completeness = self.last.map(|run| run.completeness);
         let is_complete = completeness == Some(Completeness::Complete);
         let stands_at_it = self.position.is_some_and(|position| {
             let made_at = reached.as_ref().and_then(|reached| reached.slot_at.parse().ok());
-            position.is_some() && position == made_at
+            position.is_some() && position == made_at && !is_elsewhere
         });
         if self.beginning == Beginning::Witnessed {
             let why = "the pipeline has a witness, so its beginning is long ago";
@@ -168,7 +179,7 @@ impl Before<'_> {
                 Err(self.other_rows(run))
             }
             // Nothing was sent of other rows.
-            (_, Completeness::Partial) if is_other => Ok(Todo::Begin),
+            (_, Completeness::Partial) if is_other || is_elsewhere => Ok(Todo::Begin),
             (_, Completeness::Partial) => Ok(Todo::Resume(reached)),
         }
     }
@@ -220,7 +231,9 @@ pub fn unfinished(
     position: Option<Option<Lsn>>,
     beginning: Beginning,
 ) -> Failure {
-    let before = Before { slot, position, beginning, last: Some(run), selection: &run.selection };
+    let last = Some(run);
+    let before =
+        Before { slot, system_id: None, position, beginning, last, selection: &run.selection };
     match before.todo() {
         Ok(_) => Failure::of(Case::BackfillUnfinished, not_complete(run))
             .naming(Name::Run, run.id.to_string())
@@ -266,7 +279,8 @@ mod tests {
         last: Option<&PastRun>,
     ) -> Result<Todo, Option<Case>> {
         let position = position.map(|position| position.parse().ok());
-        let before = Before { slot: "shop", position, beginning, last, selection: ROWS };
+        let (slot, system_id) = ("shop", Some("1"));
+        let before = Before { slot, system_id, position, beginning, last, selection: ROWS };
         before.todo().map_err(|failure| failure.case)
     }
 
@@ -285,6 +299,7 @@ mod tests {
     #[test]
     fn an_interrupted_one_goes_on_while_nobody_has_moved_the_slot() {
         let reached = Reached {
+            system_id: String::new(),
             slot_at: "0/10".to_owned(),
             first_xmin: 700,
             table: Some("public.outbox".to_owned()),
@@ -304,6 +319,17 @@ mod tests {
         let begun = run(Completeness::Partial, None);
         assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&begun)), Ok(Todo::Resume(None)));
         assert_eq!(todo(None, UNWITNESSED, Some(&begun)), Ok(Todo::Resume(None)));
+    }
+
+    #[test]
+    fn one_of_another_server_begins_again() {
+        let mut open = run(Completeness::Partial, Some(place("0/10")));
+        open.place.as_mut().unwrap()["system_id"] = json!("1");
+        assert!(matches!(todo(None, UNWITNESSED, Some(&open)), Ok(Todo::Resume(Some(_)))));
+        open.place.as_mut().unwrap()["system_id"] = json!("2");
+        assert_eq!(todo(None, UNWITNESSED, Some(&open)), Ok(Todo::Begin));
+        // Its slot only seems to stand where the run's has stood.
+        assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&open)), OVERTAKEN);
     }
 
     #[test]
@@ -381,7 +407,8 @@ mod tests {
     fn what_is_written_is_what_is_read() {
         let topics = ProducedTo::from([("a".to_owned(), TopicUuid::new("A"))]);
         let slot_at = "0/10".to_owned();
-        let reached = Reached { slot_at, first_xmin: u64::MAX, table: None, order: None, topics };
+        let (system_id, first_xmin) = ("1".to_owned(), u64::MAX);
+        let reached = Reached { system_id, slot_at, first_xmin, table: None, order: None, topics };
         let begun = run(Completeness::Partial, Some(reached.place()));
         assert_eq!(Reached::of(&begun), Some(reached.clone()));
         let frame = reached.frame("a.b", &reached.topics);

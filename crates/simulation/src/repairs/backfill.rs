@@ -141,6 +141,7 @@ impl Backfill {
         let Site { database, pipeline, .. } = site;
         let before = Before {
             slot: SLOT,
+            system_id: None,
             position: database.slot.map(|slot| Some(Lsn::from_u64(slot.confirmed))),
             beginning: match pipeline.witness {
                 Some(_) => Beginning::Witnessed,
@@ -204,7 +205,8 @@ impl Backfill {
                 site.pipeline.filled.begin(snapshot);
                 let first_xmin = snapshot.snapshot_xmin();
                 let topics = ProducedTo::new();
-                Reached { slot_at, first_xmin, table: None, order: None, topics }
+                let (system_id, table, order) = (String::new(), None, None);
+                Reached { system_id, slot_at, first_xmin, table, order, topics }
             }
         };
         note(&mut site.database, &reached);

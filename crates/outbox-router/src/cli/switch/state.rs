@@ -75,8 +75,8 @@ impl Switched {
         if !held::exists(client, "switch").await? {
             return Ok(Standing::default());
         }
-        let query = "select relation, state, made_publication from outbox_router.switch \
-                     where relation = any($1)";
+        let query = "select relation::oid, state, made_publication from outbox_router.switch \
+                     where relation = any($1::oid[])";
         let rows = client.query(query, &[&self.oids]).await?;
         let (mut states, mut made_publication) = (BTreeMap::<u32, SwitchState>::new(), false);
         for row in &rows {
@@ -214,15 +214,14 @@ impl Switched {
 
     pub(super) async fn set(&self, client: &Client, state: SwitchState) -> Result<(), TaskError> {
         let update = "update outbox_router.switch set state = $2, since = now() \
-                      where relation = any($1)";
+                      where relation = any($1::oid[])";
         client.execute(update, &[&self.oids, &state.as_str()]).await?;
         Ok(())
     }
 
     /// Notes that the publication is made by the switch.
     pub(super) async fn note_publication(&self, client: &Client) -> Result<(), TaskError> {
-        let update =
-            "update outbox_router.switch set made_publication = true where relation = any($1)";
+        let update = "update outbox_router.switch set made_publication = true where relation = any($1::oid[])";
         client.execute(update, &[&self.oids]).await?;
         Ok(())
     }
@@ -231,7 +230,8 @@ impl Switched {
     /// waits for no standby.
     pub(super) async fn touch(&self, client: &Client) -> Result<(), TaskError> {
         client.batch_execute("begin; set local synchronous_commit = local").await?;
-        let update = "update outbox_router.switch set since = since where relation = any($1)";
+        let update =
+            "update outbox_router.switch set since = since where relation = any($1::oid[])";
         client.execute(update, &[&self.oids]).await?;
         client.batch_execute("commit").await?;
         Ok(())
@@ -239,14 +239,14 @@ impl Switched {
 
     /// Forgets which rows were older than the slot.
     pub(super) async fn forget_rows(&self, client: &Client) -> Result<(), TaskError> {
-        let delete = "delete from outbox_router.switch_row where relation = any($1)";
+        let delete = "delete from outbox_router.switch_row where relation = any($1::oid[])";
         client.execute(delete, &[&self.oids]).await?;
         Ok(())
     }
 
     /// Lets workers poll the tables.
     pub(super) async fn open(&self, client: &Client) -> Result<(), TaskError> {
-        let delete = "delete from outbox_router.switch where relation = any($1)";
+        let delete = "delete from outbox_router.switch where relation = any($1::oid[])";
         client.execute(delete, &[&self.oids]).await?;
         Ok(())
     }
@@ -292,6 +292,6 @@ const HOLDERS: &str = "\
     select coalesce(max(w.name), 'unknown') || ' (' || count(*) || ' of its shards)' \
     from outbox_router.lease l \
     left join outbox_router.worker w on w.relation = l.relation and w.holder = l.holder \
-    where l.relation = any($1) and l.holder is distinct from $2::text::uuid \
+    where l.relation = any($1::oid[]) and l.holder is distinct from $2::text::uuid \
       and l.holder is not null and l.expires_at >= now() \
     group by l.holder order by 1";

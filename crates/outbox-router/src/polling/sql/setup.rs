@@ -16,9 +16,11 @@ pub(super) const WAITING_INDEX: &str = "outbox_router_waiting";
 /// The trigger that announces new rows.
 const TRIGGER: &str = "outbox_router_notify";
 
+/// Tables are `regclass` in all of these: a dump has their names, so what was noted is of the same
+/// table where the dump is restored.
 const LEASE: &str = "\
 create table if not exists \"outbox_router\".\"lease\" (
-    \"relation\"   oid     not null,
+    \"relation\"   regclass not null,
     \"shard\"      integer not null check (\"shard\" between 0 and 63),
     \"holder\"     uuid,
     \"expires_at\" timestamptz,
@@ -35,7 +37,7 @@ then alter table \"outbox_router\".\"lease\" add column \"request\" bigint; end 
 
 const WORKER: &str = "\
 create table if not exists \"outbox_router\".\"worker\" (
-    \"relation\"   oid         not null,
+    \"relation\"   regclass    not null,
     \"holder\"     uuid        not null,
     \"name\"       text        not null,
     \"seen_until\" timestamptz not null,
@@ -46,7 +48,7 @@ create table if not exists \"outbox_router\".\"worker\" (
 /// See [`super::switch`].
 const SWITCH: &str = "\
 create table if not exists \"outbox_router\".\"switch\" (
-    \"relation\"         oid         primary key,
+    \"relation\"         regclass    primary key,
     \"state\"            text        not null
                        check (\"state\" in ('closing', 'sent', 'stream', 'marked')),
     \"holder\"           uuid,

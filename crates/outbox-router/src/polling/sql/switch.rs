@@ -92,7 +92,7 @@ pub fn row_table() -> Statement {
     Statement {
         purpose: "which rows are older than the slot",
         sql: "create table if not exists \"outbox_router\".\"switch_row\" (
-    \"relation\" oid                not null,
+    \"relation\" regclass           not null,
     \"id\"       text[] collate \"C\" not null,
     primary key (\"relation\", \"id\")
 )"

@@ -149,17 +149,19 @@ impl Witness {
     #[must_use]
     pub fn accept(&self, closed: &[OpenFinding], fresh: Self, by: &str) -> Self {
         let at = fresh.checked.as_ref().and_then(|checked| checked.at.clone()).unwrap_or_default();
+        let system = |record: &Self| record.history.as_ref().map(|it| it.system_id.clone());
+        let is_same_system = system(self) == system(&fresh);
         // Tables that were outboxes and are not configured any more stay in the record: the next
-        // session reports them.
-        let unconfigured = self.tables.iter().filter(|oid| !fresh.tables.contains(oid));
+        // session reports them. On another server their OIDs are of other tables.
+        let is_unconfigured = |oid: &&Oid| is_same_system && !fresh.tables.contains(oid);
+        let unconfigured = self.tables.iter().filter(is_unconfigured);
         let tables = fresh.tables.iter().chain(unconfigured).copied().collect();
         let is_same_cluster = fresh.cluster.is_empty() || fresh.cluster == self.cluster;
         // What was delivered before stays so; what is accepted was given up, or sent by now. The
         // ids of another cluster are no ids of this one.
-        let system = |record: &Self| record.history.as_ref().map(|it| it.system_id.clone());
         let mut since = Arc::clone(&fresh.since);
         let mut detached = BTreeMap::new();
-        if system(self) == system(&fresh) {
+        if is_same_system {
             // Of a table that is no outbox now, what is written until it is one again is in no
             // stream: its rows are events from then on.
             let known = self.since_by(&fresh.catalog);
@@ -179,7 +181,7 @@ impl Witness {
             gaps: self.gaps.clone(),
             accepted: self.accepted.clone(),
             began_without: self.began_without.clone(),
-            former: self.replaced_by(&fresh),
+            former: if is_same_system { self.replaced_by(&fresh) } else { BTreeMap::new() },
             detached,
             // Only a session reads the table, so nothing else that is accepted says what it lacks.
             held_table: if closed.iter().any(is_of_held_table) {

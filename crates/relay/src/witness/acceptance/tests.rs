@@ -90,7 +90,6 @@ fn an_acceptance_is_a_complete_baseline_of_the_next_generation() {
         generation: 8,
         partitions: before.partitions.clone(),
         accepted: accepted.accepted.clone(),
-        tables: vec![Oid::from_u32(10), Oid::from_u32(99)],
         ..begun()
     };
     assert_eq!(accepted, expected);
@@ -332,10 +331,25 @@ fn an_outbox_that_is_not_configured_any_more_was_not_replaced_and_is_remembered(
     let mut catalog = samples::healthy();
     catalog.relations.push(samples::relation(11, "second"));
     let tables = vec![Oid::from_u32(10), Oid::from_u32(11)];
-    let record = Witness { catalog, tables: tables.clone(), ..before() };
+    let history = begun().history;
+    let record = Witness { history, catalog, tables: tables.clone(), ..before() };
     let accepted = record.accept(&record.open_findings(), begun(), "ann");
     assert_eq!(accepted.former, BTreeMap::new());
     assert_eq!(accepted.tables, tables, "the session that begins tells of it");
+}
+
+#[test]
+fn tables_of_another_server_are_neither_remembered_nor_replaced() {
+    let accepted = |history| {
+        let mut catalog = samples::healthy();
+        catalog.relations.first_mut().unwrap().oid = Oid::from_u32(11);
+        let record = Witness { history, catalog, tables: vec![Oid::from_u32(11)], ..before() };
+        let accepted = record.accept(&record.open_findings(), begun(), "ann");
+        (accepted.tables, accepted.former.into_keys().collect::<Vec<_>>())
+    };
+    let [former, present] = [11, 10].map(Oid::from_u32);
+    assert_eq!(accepted(begun().history), (vec![present, former], vec![11]));
+    assert_eq!(accepted(before().history), (vec![present], vec![]));
 }
 
 /// A baseline whose tables were read before this transaction.

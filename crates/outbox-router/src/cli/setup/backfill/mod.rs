@@ -122,8 +122,11 @@ impl Backfill<'_> {
             let selection = self.selection();
             let subject = subject(self.config, &selection);
             let last = journal::last(books, subject).await?;
+            let source = prepare::source(self.config, self.access.endpoint(COMMAND)?);
+            let creator = new_slot::connect(&source).await?;
             let before = Before {
                 slot: subject.slot,
+                system_id: Some(creator.system_id()),
                 position: slot.map(ExistingSlot::lsn),
                 beginning,
                 last: last.as_ref(),
@@ -149,15 +152,13 @@ impl Backfill<'_> {
                     if let Some(past) = past
                         && past.completeness == Completeness::Partial
                     {
-                        let given_up = "given up: nothing was sent";
+                        let given_up = "given up: another run began";
                         Run::resume(books, past).end(given_up, Completeness::GivenUp).await?;
                     }
                     let by = person::current(self.access.environment);
                     (Run::begin(books, subject, &by, None).await?, None)
                 }
             };
-            let source = prepare::source(self.config, self.access.endpoint(COMMAND)?);
-            let creator = new_slot::connect(&source).await?;
             let before = source.catalog(None).await?;
             if slot.is_some() {
                 new_slot::drop_former(books, &source).await?;
@@ -205,7 +206,7 @@ impl Backfill<'_> {
         terminal: &mut Terminal<'_>,
     ) -> Result<Backfilled, TaskError> {
         let Self { args, access, version, .. } = *self;
-        let slot = creator.slot().to_owned();
+        let (slot, system_id) = (creator.slot().to_owned(), creator.system_id().to_owned());
         // Everything is ready before the slot exists: until it is held, a router could take it.
         with_connection(access, COMMAND, async |reader| {
             reader.batch_execute(SESSION).await?;
@@ -222,6 +223,7 @@ impl Backfill<'_> {
                 None => rows::snapshot_xmin(reader).await?,
             };
             let reached = Reached {
+                system_id,
                 slot_at: begins_at.to_string(),
                 first_xmin,
                 table: reached.as_ref().and_then(|reached| reached.table.clone()),
