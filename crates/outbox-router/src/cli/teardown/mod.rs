@@ -130,21 +130,18 @@ async fn apply(
             held.are_held()
         )?;
     }
-    match args.confirmation {
-        Confirmation::Yes => {}
-        Confirmation::Ask => {
-            let question = if found.is_some() {
-                format!("what it has not delivered will be lost; type {slot} to drop it: ")
-            } else {
-                format!("there is no slot; type {slot}, its name, to drop {publication}: ")
-            };
-            if !is_confirmed(slot, &question, terminal)? {
-                return Ok(None);
-            }
-            // A person may take an hour, and rows may be written meanwhile.
-            if found.is_some() {
-                backlog = Some(undelivered().await);
-            }
+    if matches!(args.confirmation, Confirmation::Ask) {
+        let question = if found.is_some() {
+            format!("what it has not delivered will be lost; type {slot} to drop it: ")
+        } else {
+            format!("there is no slot; type {slot}, its name, to drop {publication}: ")
+        };
+        if !is_confirmed(slot, &question, terminal)? {
+            return Ok(None);
+        }
+        // A person may take an hour, and rows may be written meanwhile.
+        if found.is_some() {
+            backlog = Some(undelivered().await);
         }
     }
     client.batch_execute(sql::TIMEOUTS).await?;
