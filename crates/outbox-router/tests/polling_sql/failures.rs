@@ -334,6 +334,16 @@ async fn a_table_that_others_inherit_from_is_refused() {
     assert!(failure.message.contains("other tables inherit from it"), "{failure}");
 }
 
+/// A server that has crashed empties it.
+#[tokio::test]
+async fn an_unlogged_table_is_refused() {
+    let fixture = Fixture::new(&default_table(MARK)).await;
+    fixture.run("alter table outbox set unlogged").await;
+    let failure = refused(&fixture, polling()).await;
+    assert_eq!(failure.code, Code::Polling);
+    assert!(failure.message.contains("alter table \"public\".\"outbox\" set logged"), "{failure}");
+}
+
 /// As in a migration: its rows have the ids of those that were read of the former one.
 #[tokio::test]
 async fn rows_of_a_table_that_took_the_name_are_not_marked_by_what_was_read_before() {

@@ -24,8 +24,8 @@ pub(super) struct Facts {
     pub(super) role: String,
     pub(super) encoding: String,
     /// `standby`, `partitioned`, `inherited` (other tables inherit from it), `row_security`,
-    /// `rewritten` (a rule or a trigger may change what an UPDATE or a DELETE writes); `usage` and
-    /// `delete` are privileges.
+    /// `unlogged` (it, or a partition of it), `rewritten` (a rule or a trigger may change what an
+    /// UPDATE or a DELETE writes); `usage` and `delete` are privileges.
     flags: Vec<String>,
     pub(super) columns: Vec<ColumnFacts>,
     /// Unique indexes, the primary key first.
@@ -220,6 +220,9 @@ fn statement(table: &TableName) -> String {
                    select relid from pg_partition_tree(t.oid)))) \
                or exists (select from pg_rewrite e where e.ev_class = t.oid \
                  and e.ev_enabled <> 'D' and e.ev_type in ('2', '4')) then 'rewritten' end, \
+             case when exists (select from pg_class k where k.relpersistence = 'u' \
+               and (k.oid = t.oid or k.oid in (select relid from pg_partition_tree(t.oid)))) \
+               then 'unlogged' end, \
              case when row_security_active(t.oid) then 'row_security' end, \
              case when has_schema_privilege(t.schema, 'usage') then 'usage' end, \
              case when has_table_privilege(t.oid, 'delete') then 'delete' end], null), \

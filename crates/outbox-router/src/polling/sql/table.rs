@@ -118,6 +118,15 @@ impl PolledTable {
                         rows of those would be marked, too (a partitioned table may be polled)";
             return Err(unfit(&name, what));
         }
+        if facts.is("unlogged") {
+            let what = format!(
+                "it, or a partition of it, is unlogged: a server that crashed, or that was \
+                 promoted, has it without rows, also those that are pending: alter table {} set \
+                 logged",
+                quote_table(&name)
+            );
+            return Err(unfit(&name, &what));
+        }
         let row = facts.row(&name);
         let mapped = Mapped::of(config, &row)?;
         let key = Key::of(&name, &facts, &mapped.key)?;
