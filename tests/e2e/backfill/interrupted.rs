@@ -16,7 +16,7 @@ use super::{line, load, prepared, setup, typed, write};
 const PAST_JOURNAL: usize = 20_000;
 
 async fn killed_at(fixture: &Fixture, session: &DatabaseSession, settled: i64) {
-    let line = line(fixture, &["--backfill", "--rate", "10000"]);
+    let line = line(fixture, &["--backfill", "--drop-slot", "--rate", "10000"]);
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     let mut run = fixture.router.start_command(&line).unwrap();
     wait_settled(session, settled).await.unwrap();
@@ -42,7 +42,7 @@ async fn a_back_fill_that_is_killed_twice_goes_on_and_leaves_nothing_out() {
 
     killed_at(&fixture, &session, 25_000).await;
     wait_committed(&running, 200).await.unwrap();
-    let (exit, said) = setup(&fixture, &["--backfill"]).await;
+    let (exit, said) = setup(&fixture, &["--backfill", "--drop-slot"]).await;
     assert_eq!(exit, Some(0), "{said}");
     assert!(said.contains("goes on with run 1"), "{said}");
     fixture.restart().await.unwrap();
@@ -77,7 +77,7 @@ async fn a_topic_that_is_made_again_between_two_runs_of_a_back_fill_is_noted() {
 
 /// Starts the command, and kills it when it says this.
 async fn killed_when(fixture: &Fixture, what: &str) {
-    let line = line(fixture, &["--backfill", "--rate", "10000"]);
+    let line = line(fixture, &["--backfill", "--drop-slot", "--rate", "10000"]);
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     let mut run = fixture.router.start_command(&line).unwrap();
     let mut said = BufReader::new(run.stdout.take().unwrap()).lines();
@@ -103,7 +103,7 @@ async fn a_back_fill_that_is_killed_before_its_first_row_and_after_its_last_goes
     killed_when(&fixture, "records").await;
     let sent = fixture.seen().await.unwrap().len();
     write(&fixture, &session, 10).await;
-    let (exit, said) = setup(&fixture, &["--backfill"]).await;
+    let (exit, said) = setup(&fixture, &["--backfill", "--drop-slot"]).await;
     assert_eq!(exit, Some(0), "{said}");
     assert!(said.contains("witness: created"), "{said}");
     fixture.restart().await.unwrap();
@@ -374,7 +374,7 @@ async fn a_server_that_is_stopped_meanwhile_stops_and_the_back_fill_goes_on_afte
     fixture.postgres.start_again().await.unwrap();
     let session = fixture.session().await.unwrap();
     write(&fixture, &session, 10).await;
-    let (exit, said) = setup(&fixture, &["--backfill"]).await;
+    let (exit, said) = setup(&fixture, &["--backfill", "--drop-slot"]).await;
     assert_eq!(exit, Some(0), "{said}");
     fixture.restart().await.unwrap();
     write(&fixture, &session, 10).await;
@@ -382,4 +382,66 @@ async fn a_server_that_is_stopped_meanwhile_stops_and_the_back_fill_goes_on_afte
     let (missing, doubled) = fixture.missing_and_doubled(&session).await.unwrap();
     assert_eq!(missing, 0);
     assert!(doubled <= PAST_JOURNAL, "{doubled}");
+}
+
+/// Another slot would not have what was written and deleted since.
+#[tokio::test]
+async fn a_slot_that_alone_has_an_event_is_not_dropped_and_the_hint_leads_to_all_rows() {
+    let (mut fixture, session) = prepared().await;
+    write(&fixture, &session, 30_000).await;
+    killed_at(&fixture, &session, 5_000).await;
+    let (aggregate_type, id) =
+        (fixture.schema.types.first().unwrap(), "00000000-0000-4000-8000-000000000001");
+    let brief = format!(
+        "BEGIN; INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type) \
+         VALUES ('{id}', '{aggregate_type}', 'key-1', 'Brief'); \
+         DELETE FROM outbox WHERE id = '{id}'; COMMIT"
+    );
+    session.batch_execute(&brief).await.unwrap();
+    let before = fixture.postgres.slot(SLOT).await.unwrap().unwrap();
+    let (exit, said) = setup(&fixture, &["--backfill"]).await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("P013") && said.contains("has rows to send"), "{said}");
+    assert!(said.contains("setup --apply --backfill --drop-slot --admin-url"), "{said}");
+    let after = fixture.postgres.slot(SLOT).await.unwrap().unwrap();
+    assert_eq!(after.confirmed_flush_lsn, before.confirmed_flush_lsn);
+
+    let start = said.find("update outbox_router.republication").unwrap();
+    let end = said.find(", start the router").unwrap();
+    session.batch_execute(&said[start..end]).await.unwrap();
+    fixture.restart().await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let seen = fixture.seen().await.unwrap();
+    let is_brief = |(name, value): &(String, Option<Vec<u8>>)| {
+        name == "id" && value.as_deref() == Some(id.as_bytes())
+    };
+    assert!(seen.iter().any(|record| record.headers.iter().any(is_brief)), "the deleted event");
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let replay = ["replay", "--table", "public.outbox", "--all", "--yes", "--admin-url", &url];
+    let (exit, said) = typed(&fixture, &replay).await;
+    assert_eq!(exit, Some(0), "{said}");
+    let (missing, _) = fixture.missing_and_doubled(&session).await.unwrap();
+    assert_eq!(missing, 0);
+}
+
+/// By the place in one order nothing is known of the rows before it in another.
+#[tokio::test]
+async fn a_back_fill_that_reads_its_table_in_another_order_than_before_sends_all_of_it() {
+    let (fixture, session) = prepared().await;
+    write(&fixture, &session, 30_000).await;
+    let other = "ALTER TABLE outbox ADD made_at timestamptz; \
+                 UPDATE outbox SET made_at = created_at - interval '1 year'";
+    session.batch_execute(other).await.unwrap();
+    killed_at(&fixture, &session, 10_000).await;
+    let config = fixture.config.to_string();
+    let table = "table = \"public.outbox\"";
+    assert!(config.contains(table), "{config}");
+    let timed = format!("{table}\ntimestamp = \"column\"\ncolumns.timestamp = \"made_at\"");
+    fixture.router.set_config(&config.replacen(table, &timed, 1)).unwrap();
+    let (exit, said) = setup(&fixture, &["--backfill"]).await;
+    assert_eq!(exit, Some(0), "{said}");
+    assert!(said.contains("goes on with run 1"), "{said}");
+    assert!(said.contains("30000 rows of public.outbox"), "{said}");
+    let (missing, _) = fixture.missing_and_doubled(&session).await.unwrap();
+    assert_eq!(missing, 0);
 }

@@ -130,6 +130,22 @@ impl Backlog {
         }
     }
 
+    /// What is lost with the slot although rows stay in the tables; `None`: nothing.
+    pub(super) fn only_there(&self, slot: &str, position: &str) -> Option<String> {
+        match self {
+            Self::Nothing => None,
+            Self::Rows => Some(format!(
+                "the slot {slot} stands at {position}, and has rows to send: those that were \
+                 deleted from the table meanwhile are only there"
+            )),
+            Self::Unknown(why) => Some(format!(
+                "the slot {slot} stands at {position}, and whether it has rows to send is not \
+                 known ({}): those that were deleted from the table meanwhile would only be there",
+                why.message_with_causes()
+            )),
+        }
+    }
+
     /// Checks that the dropped slot had delivered every committed row.
     ///
     /// # Errors

@@ -118,6 +118,18 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  goes on with another slot, and sends them",
             ),
             case_remedy(
+                Case::BackfillSlot,
+                "the slot of an interrupted back-fill has rows to send, or may have, and would be \
+                 dropped",
+                "if rows stay in the tables, also those that their own transaction has written: \
+                 `outbox-router setup --apply --backfill{typed_flags} --drop-slot {admin}` goes on; \
+                 if they are deleted, only the slot has them: `update outbox_router.republication \
+                 set finished_at = now(), outcome = 'given up' where id = {run}`, start the router, \
+                 which sends them, and `outbox-router replay --table {table} --all {admin}` \
+                 (or the back-fill's --where) sends the rows of the back-fill, also those that \
+                 Kafka has",
+            ),
+            case_remedy(
                 Case::BackfillUnfinished,
                 "a back-fill is not complete, and the slot still divides its rows: no router \
                  takes it before",

@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 
 use relay::{
     BacklogFrom, Case, Code, Failure, Lsn, Name, Outboxes,
-    handover::backfill::{Beginning, Reached, unfinished},
+    handover::backfill::{Beginning, unfinished},
     held::TableReading,
     source::{Catalog, History, Server, ServerEncoding, SlotReading, TimelineHistory},
 };
@@ -212,7 +212,7 @@ impl Source {
         };
         let reading = monitor::slot::read(sql, open.version, &self.slot).await?;
         let free = reading.slot.filter(|slot| slot.active_pid.is_none());
-        let (Some(slot), true) = (free, Reached::of(&run).is_some()) else { return Ok(()) };
+        let Some(slot) = free else { return Ok(()) };
         let position = Some(slot.confirmed_flush_lsn);
         let failure = unfinished(&run, &self.slot, position, Beginning::Unwitnessed);
         match failure.case {

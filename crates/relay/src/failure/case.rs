@@ -124,6 +124,8 @@ cases! {
     BackfillTooLate = "backfill_too_late" of SlotUnsuitable,
     /// A back-fill of other rows is not complete.
     BackfillOfOtherRows = "backfill_of_other_rows" of SlotUnsuitable,
+    /// The slot of an interrupted back-fill has rows to send, and would be dropped.
+    BackfillSlot = "backfill_slot" of SlotUnsuitable,
     /// A back-fill is not complete.
     BackfillUnfinished = "backfill_unfinished" of SlotUnsuitable,
     /// A back-fill is not complete, and the slot does not divide its rows any more.

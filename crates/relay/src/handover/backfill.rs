@@ -34,7 +34,7 @@ impl BackfilledRows {
     }
 
     /// The flag of `setup --backfill` and `replay`, after a blank.
-    fn flag(&self) -> Option<String> {
+    pub fn flag(&self) -> Option<String> {
         self.condition.as_deref().map(|text| format!(" --where {}", quote_word(text)))
     }
 }
@@ -51,6 +51,10 @@ pub struct Reached {
     /// The oldest transaction that was open when the first snapshot was taken. Rows that it or a
     /// later one wrote may have come since.
     pub first_xmin: u64,
+    /// In which order, by which conditions and as what the rows of all tables are read, in one form
+    /// for the same. Empty: an earlier version has not written it.
+    #[serde(default)]
+    pub read_as: String,
     /// The table whose rows were being sent; those before it are complete. `None`: none was begun.
     pub table: Option<String>,
     /// The place in that table's order.
@@ -72,10 +76,20 @@ impl Reached {
         json!(self)
     }
 
+    /// The same where tables are read as this now. A place means something where they were read
+    /// so before; else all rows are sent again.
+    #[must_use]
+    pub fn reading_as(self, now: String) -> Self {
+        let (table, order) =
+            if self.read_as == now { (self.table, self.order) } else { (None, None) };
+        Self { table, order, read_as: now, ..self }
+    }
+
     /// What is written beside each place in the order of a table.
     pub fn frame(&self, table: &str, topics: &ProducedTo) -> Map<String, Value> {
-        let Self { system_id, slot_at, first_xmin, .. } = self;
+        let Self { system_id, slot_at, first_xmin, read_as, .. } = self;
         Map::from_iter([
+            ("read_as".to_owned(), json!(read_as)),
             ("system_id".to_owned(), json!(system_id)),
             ("slot_at".to_owned(), json!(slot_at)),
             ("first_xmin".to_owned(), json!(first_xmin)),
@@ -300,6 +314,7 @@ mod tests {
     fn an_interrupted_one_goes_on_while_nobody_has_moved_the_slot() {
         let reached = Reached {
             system_id: String::new(),
+            read_as: String::new(),
             slot_at: "0/10".to_owned(),
             first_xmin: 700,
             table: Some("public.outbox".to_owned()),
@@ -408,12 +423,20 @@ mod tests {
         let topics = ProducedTo::from([("a".to_owned(), TopicUuid::new("A"))]);
         let slot_at = "0/10".to_owned();
         let (system_id, first_xmin) = ("1".to_owned(), u64::MAX);
-        let reached = Reached { system_id, slot_at, first_xmin, table: None, order: None, topics };
+        let read_as = "some".to_owned();
+        let reached =
+            Reached { system_id, slot_at, first_xmin, read_as, table: None, order: None, topics };
         let begun = run(Completeness::Partial, Some(reached.place()));
         assert_eq!(Reached::of(&begun), Some(reached.clone()));
         let frame = reached.frame("a.b", &reached.topics);
         let framed = run(Completeness::Partial, Some(Value::Object(frame)));
         let table = Some("a.b".to_owned());
-        assert_eq!(Reached::of(&framed), Some(Reached { table, ..reached }));
+        let framed = Reached::of(&framed).unwrap();
+        assert_eq!(framed, Reached { table, ..reached });
+        // A place is one of the order in which rows were read.
+        let place = Reached { order: Some(vec![Some("a".to_owned())]), ..framed };
+        assert_eq!(place.clone().reading_as("some".to_owned()), place);
+        let other = place.reading_as("other".to_owned());
+        assert_eq!((other.table, other.order, other.first_xmin), (None, None, u64::MAX));
     }
 }

@@ -205,8 +205,9 @@ impl Backfill {
                 site.pipeline.filled.begin(snapshot);
                 let first_xmin = snapshot.snapshot_xmin();
                 let topics = ProducedTo::new();
-                let (system_id, table, order) = (String::new(), None, None);
-                Reached { system_id, slot_at, first_xmin, table, order, topics }
+                let (system_id, read_as) = (String::new(), String::new());
+                let (table, order) = (None, None);
+                Reached { system_id, slot_at, first_xmin, read_as, table, order, topics }
             }
         };
         note(&mut site.database, &reached);

@@ -58,19 +58,11 @@ pub(super) async fn check_former(recovery: &Recovery<'_>) -> Result<Former, Task
     if args.dropped == DroppedSlot::Any {
         return Ok(former);
     }
-    let what = match Backlog::of(books, slot, source.publication.as_str()).await {
-        Backlog::Nothing => return Ok(former),
-        Backlog::Rows => format!(
-            "the slot {slot} stands at {position}, and has rows to send: those that were deleted \
-             from the table meanwhile are only there"
-        ),
-        Backlog::Unknown(why) => format!(
-            "the slot {slot} stands at {position}, and whether it has rows to send is not known \
-             ({}): those that were deleted from the table meanwhile would only be there",
-            why.message_with_causes()
-        ),
-    };
-    Err(Failure::of(Case::RecoverSlot, what).into())
+    let backlog = Backlog::of(books, slot, source.publication.as_str()).await;
+    match backlog.only_there(slot, position) {
+        None => Ok(former),
+        Some(what) => Err(Failure::of(Case::RecoverSlot, what).into()),
+    }
 }
 
 /// Mends the publication if it is told to, and refuses one that leaves rows out.

@@ -67,8 +67,7 @@ pub(super) async fn choose(
         query.and(condition.clone());
         shown.push(format!("where: {condition}"));
     }
-    let order: Vec<&str> = query.order.iter().map(|column| column.name.as_str()).collect();
-    let canonical = canonical(args, table, &order);
+    let canonical = canonical(args, table, &OutboxRows::read_as([rows]));
     Ok(Ok(Chosen { canonical, shown, query }))
 }
 
@@ -140,7 +139,7 @@ pub(super) fn refused(error: tokio_postgres::Error, what: &str) -> Result<Unfit,
     Ok(Unfit(format!("{what}: PostgreSQL says: {}{more}", server.message())))
 }
 
-fn canonical(args: &ReplayArgs, table: &TableName, order: &[&str]) -> String {
+fn canonical(args: &ReplayArgs, table: &TableName, read_as: &str) -> String {
     let sorted = |texts: &[String]| {
         let mut texts = texts.to_vec();
         texts.sort();
@@ -162,7 +161,7 @@ fn canonical(args: &ReplayArgs, table: &TableName, order: &[&str]) -> String {
         "where": args.condition.as_deref().map(str::trim),
         "to_topic": args.to_topic.as_ref().map(relay::TopicName::as_str),
         "marker": args.marker == Marker::Write,
-        "order": order,
+        "read_as": read_as,
     })
     .to_string()
 }

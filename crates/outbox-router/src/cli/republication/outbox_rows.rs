@@ -4,6 +4,7 @@ use relay::{
     Failure, Republish, RepublishSettings, TableName, Timestamp,
     source::{Oid, TableOids},
 };
+use sha2::{Digest as _, Sha256};
 use tokio_postgres::Client;
 
 use crate::{
@@ -31,6 +32,7 @@ pub(in crate::cli) struct OutboxRows {
     pub(super) encoding: &'static str,
     timestamp: Timestamp,
     commit_times: CommitTimes,
+    read_as: String,
 }
 
 impl OutboxRows {
@@ -57,8 +59,20 @@ impl OutboxRows {
             return Err(why_none_fits(&row, &outboxes, row_bytes)?.into());
         };
         let columns = Columns::of(&row, mapping);
+        let order: Vec<String> = columns.order().into_iter().map(|column| column.name).collect();
+        let read_as = format!("{:?}", (row.oid, order, mapping.table()));
         let (topic, timestamp) = (mapping.topic().to_string(), mapping.table().timestamp);
-        Ok(Self { columns, topic, encoding, timestamp, commit_times, row })
+        Ok(Self { columns, topic, encoding, timestamp, commit_times, read_as, row })
+    }
+
+    /// In which order rows are read, which of them are events, and what becomes of them: in one
+    /// form for the same. A place in the order means nothing where another one was meant.
+    pub(in crate::cli) fn read_as<'r>(tables: impl IntoIterator<Item = &'r Self>) -> String {
+        let mut hash = Sha256::new();
+        for rows in tables {
+            hash.update(rows.read_as.as_bytes());
+        }
+        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// All rows of the table.

@@ -12,6 +12,7 @@ use crate::{
             SqlMode,
         },
         hoster::Hoster,
+        recover::DroppedSlot,
         replay::{BadRow, rate},
     },
     config::parse_duration,
@@ -85,6 +86,11 @@ pub struct BackfillArgs {
     /// Send at most so many records a second
     #[arg(long, value_name = "N", value_parser = rate, requires = "older")]
     pub rate: Option<NonZeroU32>,
+    /// Drop the slot of an interrupted run although it has events to send: they are found in the
+    /// tables, except those whose rows were deleted meanwhile
+    #[arg(long = "drop-slot", num_args = 0, default_value = "lost", requires = "older")]
+    #[arg(default_missing_value = "any")]
+    pub dropped: DroppedSlot,
     /// Leave out rows that cannot become a record, instead of stopping at the first:
     /// outbox_router.left_out names them, and retention keeps them in the table
     #[arg(long = "skip-bad", num_args = 0, default_value = "stop")]

@@ -75,10 +75,15 @@ pub(super) async fn find(client: &Client, name: &str) -> Result<Option<ExistingS
 }
 
 impl ExistingSlot {
+    /// Whether it can send nothing any more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.wal_status.as_deref() == Some("lost")
+    }
+
     /// Refuses a slot that the router could not read from.
     pub(super) fn check_fits(&self, name: &str) -> Result<(), Failure> {
         self.check_purpose(name)?;
-        if self.wal_status.as_deref() == Some("lost") {
+        if self.is_lost() {
             let message = format!(
                 "the slot {name} is lost: PostgreSQL removed WAL that it needed; rows committed \
                  after {} may be missing in Kafka",

@@ -7,7 +7,8 @@ use clap::ValueEnum;
 use super::{BackfillArgs, OlderRows, SetupArgs, TableForm};
 use crate::{
     cli::{
-        BadRow, DeadLetterTables, MissingTable, RecordPart, flags::NotifyTrigger, typed::in_comment,
+        BadRow, DeadLetterTables, DroppedSlot, MissingTable, RecordPart, flags::NotifyTrigger,
+        typed::in_comment,
     },
     codes::ADMIN,
     config::print_duration,
@@ -19,7 +20,7 @@ const WAIT: Duration = Duration::from_secs(60);
 
 /// `setup --apply` with the flags that were typed. A password may be in `--admin-url`.
 pub(super) fn to_apply(args: &SetupArgs) -> String {
-    let BackfillArgs { rows, condition, rate, bad } = &args.backfill;
+    let BackfillArgs { rows, condition, rate, dropped, bad } = &args.backfill;
     let flags = [
         (args.table == MissingTable::Create).then_some("--create-table"),
         (args.table_form == TableForm::Partitioned).then_some("--partitioned"),
@@ -27,6 +28,7 @@ pub(super) fn to_apply(args: &SetupArgs) -> String {
         (args.notify == NotifyTrigger::Make).then_some("--notify"),
         (args.record == RecordPart::Skip).then_some("--skip-kafka"),
         (*rows == OlderRows::Send).then_some("--backfill"),
+        (*dropped == DroppedSlot::Any).then_some("--drop-slot"),
         (*bad == BadRow::Skip).then_some("--skip-bad"),
         args.admin.admin_url.as_ref().map(|_| ADMIN),
     ];

@@ -284,6 +284,14 @@ impl Work<'_> {
                 writeln!(terminal.out, "{document:#}")?;
             }
             (Form::Text, None) => writeln!(terminal.out, "nothing was passed")?,
+            // Without a witness nothing tells the router that the slot was moved.
+            (Form::Text, Some(run)) if self.config.kafka.state_topic.is_none() => writeln!(
+                terminal.out,
+                "passed; this is run {run} of outbox_router.republication\n\
+                 without kafka.state_topic no router reports what was passed: the rows above are \
+                 named in outbox_router.left_out, and the others of the transaction nowhere\n\
+                 next: outbox-router dead-letters requeue --left-out --code P008 {ADMIN}"
+            )?,
             (Form::Text, Some(run)) => writeln!(
                 terminal.out,
                 "passed; this is run {run} of outbox_router.republication\n\

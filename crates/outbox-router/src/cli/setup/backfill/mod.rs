@@ -6,7 +6,8 @@
 //! before would send later events of a key before earlier ones.
 //!
 //! A run that is interrupted goes on with another slot and another snapshot, as long as nobody has
-//! moved the slot: nothing of its stream was sent, so it can be made again. Beside the rows that
+//! moved the slot: nothing of its stream was sent, so it can be made again, unless it has rows to
+//! send that may have been deleted from the tables since. Beside the rows that
 //! were not sent, those are sent that were written since the first snapshot was taken. So it does
 //! where publication, tables or partitions were altered meanwhile, since rows may then be in
 //! neither snapshot nor stream.
@@ -17,7 +18,7 @@ mod work;
 use std::io;
 
 use relay::{
-    Case, Failure, Lsn,
+    Case, Failure, Lsn, Name,
     handover::backfill::{BackfilledRows, Before, Beginning, Reached, Todo, unfinished},
     source::Catalog,
     witness::ProducedTo,
@@ -27,7 +28,8 @@ use tokio_postgres::Client;
 use super::{TaskError, Terminal, first::Divided, slot::ExistingSlot};
 use crate::{
     cli::{
-        BadRow,
+        BadRow, DroppedSlot,
+        backlog::Backlog,
         connect::with_connection,
         new_slot, person,
         print_failure::print_failure,
@@ -119,7 +121,7 @@ impl Backfill<'_> {
             // What is refused is refused before anything is made.
             self.describe(books).await?;
             self.check_condition(books).await?;
-            let selection = self.selection();
+            let selection = self.rows().selection();
             let subject = subject(self.config, &selection);
             let last = journal::last(books, subject).await?;
             let source = prepare::source(self.config, self.access.endpoint(COMMAND)?);
@@ -132,7 +134,13 @@ impl Backfill<'_> {
                 last: last.as_ref(),
                 selection: &selection,
             };
-            let (run, reached) = match (before.todo()?, &last) {
+            let todo = before.todo()?;
+            if todo != Todo::Nothing
+                && let Some(slot) = slot
+            {
+                self.check_former(books, &source, (slot, last.as_ref()), terminal).await?;
+            }
+            let (run, reached) = match (todo, &last) {
                 (Todo::Nothing, _) => {
                     writeln!(terminal.out, "back-fill: complete already")?;
                     let reached = last.as_ref().and_then(Reached::of);
@@ -149,14 +157,7 @@ impl Backfill<'_> {
                     (Run::resume(books, run), reached)
                 }
                 (Todo::Begin | Todo::Resume(_), past) => {
-                    if let Some(past) = past
-                        && past.completeness == Completeness::Partial
-                    {
-                        let given_up = "given up: another run began";
-                        Run::resume(books, past).end(given_up, Completeness::GivenUp).await?;
-                    }
-                    let by = person::current(self.access.environment);
-                    (Run::begin(books, subject, &by, None).await?, None)
+                    (self.begin(books, subject, past.as_ref()).await?, None)
                 }
             };
             let before = source.catalog(None).await?;
@@ -168,6 +169,53 @@ impl Backfill<'_> {
             Box::pin(self.with_new_slot(new, run, (settled, reached), terminal)).await
         });
         Box::pin(done).await
+    }
+
+    /// Begins a run, and gives an earlier one up.
+    async fn begin<'b>(
+        &self,
+        books: &'b Client,
+        subject: Subject<'_>,
+        past: Option<&PastRun>,
+    ) -> Result<Run<'b>, Failure> {
+        if let Some(past) = past.filter(|past| past.completeness == Completeness::Partial) {
+            let given_up = "given up: another run began";
+            Run::resume(books, past).end(given_up, Completeness::GivenUp).await?;
+        }
+        let by = person::current(self.access.environment);
+        Run::begin(books, subject, &by, None).await
+    }
+
+    /// Refuses to drop a slot that has rows to send, unless it may be dropped: those that were
+    /// deleted from the tables since are in no snapshot.
+    ///
+    /// # Errors
+    /// It has some, or may have; transactions that write do not end.
+    async fn check_former(
+        &self,
+        books: &Client,
+        source: &Source,
+        (former, last): (&ExistingSlot, Option<&PastRun>),
+        terminal: &mut Terminal<'_>,
+    ) -> Result<(), TaskError> {
+        if self.args.backfill.dropped == DroppedSlot::Any || former.is_lost() {
+            return Ok(());
+        }
+        let (slot, publication) = (source.slot.as_str(), source.publication.as_str());
+        new_slot::end_dead_run(books, source).await?;
+        new_slot::wait_for_open(books, slot, self.args.wait, terminal.out).await?;
+        let backlog = Backlog::of(books, slot, publication).await;
+        let Some(what) = backlog.only_there(slot, &former.position) else { return Ok(()) };
+        let flag = self.rows().flag().unwrap_or_default();
+        let mut failure = Failure::of(Case::BackfillSlot, what).naming(Name::TypedFlags, flag);
+        if let Some(run) = last {
+            failure = failure.naming(Name::Run, run.id.to_string());
+        }
+        Err(match self.tables {
+            [table] => failure.naming(Name::Table, table),
+            _ => failure,
+        }
+        .into())
     }
 
     /// Has the server read the condition, before anything is made.
@@ -190,12 +238,12 @@ impl Backfill<'_> {
         Ok(witness.map_or(Beginning::Unwitnessed, |_| Beginning::Witnessed))
     }
 
-    /// Which rows are sent, in one form for the same rows.
-    fn selection(&self) -> String {
+    /// Which rows are sent.
+    fn rows(&self) -> BackfilledRows {
         let tables: Vec<String> = self.tables.iter().map(ToString::to_string).collect();
         let condition = self.args.backfill.condition.as_deref();
         let condition = condition.map(|text| text.trim().to_owned());
-        BackfilledRows { tables, condition }.selection()
+        BackfilledRows { tables, condition }
     }
 
     async fn with_new_slot(
@@ -218,17 +266,14 @@ impl Backfill<'_> {
             let mut holder = new_slot::import(reader, made, Case::BackfillTooLate).await?;
             let before = with_partitions_of_snapshot(&mut &*reader, version, before).await?;
             writeln!(terminal.out, "slot {slot}: created at {begins_at}")?;
-            let first_xmin = match &reached {
-                Some(reached) => reached.first_xmin,
-                None => rows::snapshot_xmin(reader).await?,
-            };
-            let reached = Reached {
-                system_id,
-                slot_at: begins_at.to_string(),
-                first_xmin,
-                table: reached.as_ref().and_then(|reached| reached.table.clone()),
-                topics: reached.as_ref().map(|it| it.topics.clone()).unwrap_or_default(),
-                order: reached.and_then(|reached| reached.order),
+            let (slot_at, read_as) = (begins_at.to_string(), OutboxRows::read_as(&rows));
+            let reached = match reached {
+                Some(reached) => Reached { system_id, slot_at, ..reached }.reading_as(read_as),
+                None => {
+                    let first_xmin = rows::snapshot_xmin(reader).await?;
+                    let (table, order, topics) = (None, None, ProducedTo::default());
+                    Reached { system_id, slot_at, first_xmin, read_as, table, order, topics }
+                }
             };
             run.note(&reached.place()).await?;
             let work = rows::Sending { backfill: self, reader, run: &run, reached: &reached };
@@ -261,7 +306,7 @@ impl Backfill<'_> {
     /// # Errors
     /// It cannot be noted.
     pub(super) async fn reopen(&self) -> Result<(), TaskError> {
-        let selection = self.selection();
+        let selection = self.rows().selection();
         with_connection(self.access, COMMAND, async |books| {
             if let Some(run) = journal::last(books, subject(self.config, &selection)).await? {
                 Run::resume(books, &run).end("altered meanwhile", Completeness::Partial).await?;
