@@ -24,10 +24,11 @@ versions=(18 15)
 parts=(fast prove e2e)
 # Whether every part runs.
 whole=
-# Scenarios of the router, Kafka or a browser, which meet the same on every version of PostgreSQL:
-# they run on the first one alone.
-of_one_version=(bad_rows:: brokers:: compare:: dead_letters:: dry_run:: hostile_clients::
-    lost_topics:: page:: recover:: replay:: service:: statistics:: tap:: where_is::)
+# Scenarios in which a version of PostgreSQL has never mattered: they run on the first one alone,
+# and all on each by --e2e VERSION. Catalogs, publications, slots and partitions run on every one.
+of_one_version=(backfill:: backlog:: bad_rows:: brokers:: compare:: dead_letters:: delivery::
+    dry_run:: faults:: hostile_clients:: kills:: lost_topics:: page:: polling:: recover:: replay::
+    service:: shutdown:: statistics:: tap:: where_is::)
 case "${1:-}" in
     "") whole=yes ;;
     --fast) parts=(fast) ;;
