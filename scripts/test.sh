@@ -108,8 +108,8 @@ simulation() { # how long
     scripts/simulate.sh --fresh "$@"
     step "planted bugs"
     scripts/mutants.sh --check
-    # Every bug is planted within two weeks.
-    scripts/mutants.sh --sample 8
+    # Every bug is planted within five weeks.
+    scripts/mutants.sh --sample 5
 }
 
 # What only computes has the processor whenever no test wants it: those with servers wait most of
@@ -124,8 +124,8 @@ begin_computing() {
         lints
         documentation
         instructions
-        # As many as twenty seconds have, however long that takes.
-        simulation --seeds 20000
+        # As many as ten seconds have, however long that takes.
+        simulation --seeds 10000
     ) >"$computed/output" 2>&1 &
     computing=$!
     set +m
