@@ -384,7 +384,7 @@ async fn a_server_that_is_stopped_meanwhile_stops_and_the_back_fill_goes_on_afte
     assert!(doubled <= PAST_JOURNAL, "{doubled}");
 }
 
-/// Another slot would not have what was written and deleted since.
+/// An event whose row was written and deleted since is in this slot, and would be in no other.
 #[tokio::test]
 async fn a_slot_that_alone_has_an_event_is_not_dropped_and_the_hint_leads_to_all_rows() {
     let (mut fixture, session) = prepared().await;

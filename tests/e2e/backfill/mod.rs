@@ -39,7 +39,7 @@ async fn setup(fixture: &Fixture, more: &[&str]) -> (Option<i32>, String) {
     typed(fixture, &line.iter().map(String::as_str).collect::<Vec<_>>()).await
 }
 
-/// Runs any command to its end. Returns its exit code and what it says.
+/// Runs a command, with these arguments, to its end. Returns its exit code and its output.
 async fn typed(fixture: &Fixture, line: &[&str]) -> (Option<i32>, String) {
     let output = fixture.router.command(line).await.unwrap();
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));

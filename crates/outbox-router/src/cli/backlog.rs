@@ -130,7 +130,8 @@ impl Backlog {
         }
     }
 
-    /// What is lost with the slot although rows stay in the tables; `None`: nothing.
+    /// The reason to keep the slot although the tables are read: it alone has the events of rows
+    /// that were deleted. `None`: it has no event to send.
     pub(super) fn only_there(&self, slot: &str, position: &str) -> Option<String> {
         match self {
             Self::Nothing => None,

@@ -121,9 +121,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 Case::BackfillSlot,
                 "the slot of an interrupted back-fill has rows to send, or may have, and would be \
                  dropped",
-                "if rows stay in the tables, also those that their own transaction has written: \
-                 `outbox-router setup --apply --backfill{typed_flags} --drop-slot {admin}` goes on; \
-                 if they are deleted, only the slot has them: `update outbox_router.republication \
+                "if rows stay in the tables until they are delivered: `outbox-router setup --apply \
+                 --backfill{typed_flags} --drop-slot {admin}` goes on; if they are deleted before, \
+                 also by the transaction that writes them, only the slot has them: `update outbox_router.republication \
                  set finished_at = now(), outcome = 'given up' where id = {run}`, start the router, \
                  which sends them, and `outbox-router replay --table {table} --all {admin}` \
                  (or the back-fill's --where) sends the rows of the back-fill, also those that \

@@ -10,8 +10,8 @@ use crate::{
     postgres::{TextQuery, quote_identifier, quote_literal, quote_table, sql_failure, utc},
 };
 
-/// A table is its OID: a partitioned one that of its root. A dump has its name instead, so what was
-/// left out is of the same table where the dump is restored.
+/// `table_oid` is the table, and of a partitioned one its root. It is a `regclass`: a dump has the
+/// table's name, and so an entry is of the same table where the dump is restored.
 const TABLE: &str = "\
 create table if not exists \"outbox_router\".\"left_out\" (
     \"pipeline\"    text        not null,

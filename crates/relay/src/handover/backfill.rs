@@ -192,7 +192,7 @@ impl Before<'_> {
             {
                 Err(self.other_rows(run))
             }
-            // Nothing was sent of other rows.
+            // Nothing was sent of other rows; on another server, nothing shows what came since.
             (_, Completeness::Partial) if is_other || is_elsewhere => Ok(Todo::Begin),
             (_, Completeness::Partial) => Ok(Todo::Resume(reached)),
         }

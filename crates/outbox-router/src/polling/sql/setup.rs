@@ -16,8 +16,8 @@ pub(super) const WAITING_INDEX: &str = "outbox_router_waiting";
 /// The trigger that announces new rows.
 const TRIGGER: &str = "outbox_router_notify";
 
-/// Tables are `regclass` in all of these: a dump has their names, so what was noted is of the same
-/// table where the dump is restored.
+/// `relation` is a `regclass`, here and in the tables below: a dump has the name of the table, and
+/// so a row is of the same table where the dump is restored.
 const LEASE: &str = "\
 create table if not exists \"outbox_router\".\"lease\" (
     \"relation\"   regclass not null,
