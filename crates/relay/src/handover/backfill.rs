@@ -27,14 +27,25 @@ impl BackfilledRows {
         json!(self).to_string()
     }
 
-    /// Those of a run; without any where another version has written them in another form.
-    fn of(run: &PastRun) -> Self {
+    /// Those of a selection; without any where another version has written it in another form.
+    fn read(selection: &str) -> Self {
         let unknown = Self { tables: Vec::new(), condition: None };
-        serde_json::from_str(&run.selection).unwrap_or(unknown)
+        serde_json::from_str(selection).unwrap_or(unknown)
+    }
+
+    /// Names a run in a failure, and their table if there is one alone.
+    fn named_in(&self, mut failure: Failure, run: Option<&PastRun>) -> Failure {
+        if let Some(run) = run {
+            failure = failure.naming(Name::Run, run.id.to_string());
+        }
+        match self.tables.as_slice() {
+            [table] => failure.naming(Name::Table, table),
+            _ => failure,
+        }
     }
 
     /// The flag of `setup --backfill` and `replay`, after a blank.
-    pub fn flag(&self) -> Option<String> {
+    fn flag(&self) -> Option<String> {
         self.condition.as_deref().map(|text| format!(" --where {}", quote_word(text)))
     }
 }
@@ -212,14 +223,18 @@ impl Before<'_> {
              slot {slot}: {why}",
             not_complete(run)
         );
-        let rows = BackfilledRows::of(run);
+        let rows = BackfilledRows::read(&run.selection);
         let failure = Failure::of(Case::BackfillOvertaken, message)
-            .naming(Name::Run, run.id.to_string())
             .naming(Name::TypedFlags, rows.flag().unwrap_or_else(|| " --all".to_owned()));
-        match rows.tables.as_slice() {
-            [table] => failure.naming(Name::Table, table),
-            _ => failure,
-        }
+        rows.named_in(failure, Some(run))
+    }
+
+    /// The slot would be dropped, and alone has events, or may have: `what` says it.
+    pub fn slot_needed(&self, what: String) -> Failure {
+        let rows = BackfilledRows::read(self.selection);
+        let failure = Failure::of(Case::BackfillSlot, what)
+            .naming(Name::TypedFlags, rows.flag().unwrap_or_default());
+        rows.named_in(failure, self.last)
     }
 
     fn other_rows(&self, run: &PastRun) -> Failure {
@@ -251,7 +266,10 @@ pub fn unfinished(
     match before.todo() {
         Ok(_) => Failure::of(Case::BackfillUnfinished, not_complete(run))
             .naming(Name::Run, run.id.to_string())
-            .naming(Name::TypedFlags, BackfilledRows::of(run).flag().unwrap_or_default()),
+            .naming(
+                Name::TypedFlags,
+                BackfilledRows::read(&run.selection).flag().unwrap_or_default(),
+            ),
         Err(failure) => failure,
     }
 }

@@ -18,7 +18,7 @@ mod work;
 use std::io;
 
 use relay::{
-    Case, Failure, Lsn, Name,
+    Case, Failure, Lsn,
     handover::backfill::{BackfilledRows, Before, Beginning, Reached, Todo, unfinished},
     source::Catalog,
     witness::ProducedTo,
@@ -121,7 +121,7 @@ impl Backfill<'_> {
             // What is refused is refused before anything is made.
             self.describe(books).await?;
             self.check_condition(books).await?;
-            let selection = self.rows().selection();
+            let selection = self.selection();
             let subject = subject(self.config, &selection);
             let last = journal::last(books, subject).await?;
             let source = prepare::source(self.config, self.access.endpoint(COMMAND)?);
@@ -138,7 +138,7 @@ impl Backfill<'_> {
             if todo != Todo::Nothing
                 && let Some(slot) = slot
             {
-                self.check_former(books, &source, (slot, last.as_ref()), terminal).await?;
+                self.check_former(books, &source, (slot, &before), terminal).await?;
             }
             let (run, reached) = match (todo, &last) {
                 (Todo::Nothing, _) => {
@@ -195,7 +195,7 @@ impl Backfill<'_> {
         &self,
         books: &Client,
         source: &Source,
-        (former, last): (&ExistingSlot, Option<&PastRun>),
+        (former, before): (&ExistingSlot, &Before<'_>),
         terminal: &mut Terminal<'_>,
     ) -> Result<(), TaskError> {
         if self.args.backfill.dropped == DroppedSlot::Any || former.is_lost() {
@@ -205,17 +205,8 @@ impl Backfill<'_> {
         new_slot::end_dead_run(books, source).await?;
         new_slot::wait_for_open(books, slot, self.args.wait, terminal.out).await?;
         let backlog = Backlog::of(books, slot, publication).await;
-        let Some(what) = backlog.only_there(slot, &former.position) else { return Ok(()) };
-        let flag = self.rows().flag().unwrap_or_default();
-        let mut failure = Failure::of(Case::BackfillSlot, what).naming(Name::TypedFlags, flag);
-        if let Some(run) = last {
-            failure = failure.naming(Name::Run, run.id.to_string());
-        }
-        Err(match self.tables {
-            [table] => failure.naming(Name::Table, table),
-            _ => failure,
-        }
-        .into())
+        let needed = backlog.only_there(slot, &former.position);
+        needed.map_or(Ok(()), |what| Err(before.slot_needed(what).into()))
     }
 
     /// Has the server read the condition, before anything is made.
@@ -238,12 +229,12 @@ impl Backfill<'_> {
         Ok(witness.map_or(Beginning::Unwitnessed, |_| Beginning::Witnessed))
     }
 
-    /// Which rows are sent.
-    fn rows(&self) -> BackfilledRows {
+    /// Which rows are sent, in one form for the same rows.
+    fn selection(&self) -> String {
         let tables: Vec<String> = self.tables.iter().map(ToString::to_string).collect();
         let condition = self.args.backfill.condition.as_deref();
         let condition = condition.map(|text| text.trim().to_owned());
-        BackfilledRows { tables, condition }
+        BackfilledRows { tables, condition }.selection()
     }
 
     async fn with_new_slot(
@@ -306,7 +297,7 @@ impl Backfill<'_> {
     /// # Errors
     /// It cannot be noted.
     pub(super) async fn reopen(&self) -> Result<(), TaskError> {
-        let selection = self.rows().selection();
+        let selection = self.selection();
         with_connection(self.access, COMMAND, async |books| {
             if let Some(run) = journal::last(books, subject(self.config, &selection)).await? {
                 Run::resume(books, &run).end("altered meanwhile", Completeness::Partial).await?;
