@@ -1,5 +1,7 @@
 //! A catalog that changes while it is read.
 
+use std::time::Duration;
+
 use outbox_router::{
     monitor::{
         MonitorSettings,
@@ -9,6 +11,7 @@ use outbox_router::{
     postgres::{TextQuery, TextRow},
 };
 use relay::{Failure, delivered::compared::altered, source::Catalog};
+use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
 
 use crate::{
@@ -49,7 +52,11 @@ struct Setup {
 
 impl Setup {
     async fn new() -> Self {
-        let postgres = Postgres::start(&[]).await;
+        Self::with(&[]).await
+    }
+
+    async fn with(server: &[&str]) -> Self {
+        let postgres = Postgres::start(server).await;
         let client = postgres.client().await;
         let other = postgres.client().await;
         set_up(&other, "x").await;
@@ -142,4 +149,42 @@ async fn a_partition_that_was_detached_behind_a_snapshot_is_altered_when_it_come
     let what = altered(&shown, &now).unwrap();
     assert!(what.ends_with("of public.outbox_x was altered or detached"), "{what}");
     assert_eq!(add(&mut &setup.other, setup.version, now.clone()).await.unwrap(), now);
+}
+
+/// A commit is in the WAL, and pgoutput follows it, before a snapshot shows it: for as long as it
+/// waits for a synchronous standby.
+#[tokio::test]
+async fn an_alteration_that_no_snapshot_shows_is_one_that_is_under_way() {
+    let standby = ["synchronous_standby_names=nobody", "synchronous_commit=local"];
+    let setup = Setup::with(&standby).await;
+    assert!(setup.read(&mut &setup.client).await.is_settled());
+    let aborted = "begin; alter publication p_x drop table outbox_x; rollback";
+    setup.other.batch_execute(aborted).await.unwrap();
+    assert!(setup.read(&mut &setup.client).await.is_settled(), "nothing was altered");
+    setup.other.batch_execute("set synchronous_commit = on").await.unwrap();
+    let alterations = [
+        "begin; savepoint a; alter publication p_x set (publish = 'update'); commit",
+        "alter publication p_x drop table outbox_x",
+        "alter table outbox_x set unlogged",
+    ];
+    for alteration in alterations {
+        let waiting = async {
+            let pid = "select pid from pg_stat_activity where wait_event = 'SyncRep'";
+            while setup.client.query_opt(pid, &[]).await.unwrap().is_none() {
+                sleep(Duration::from_millis(10)).await;
+            }
+            let hidden = setup.read(&mut &setup.client).await;
+            let end = format!("select pg_cancel_backend(({pid}))");
+            setup.client.batch_execute(&end).await.unwrap();
+            hidden
+        };
+        let both = async { tokio::join!(waiting, setup.other.batch_execute(alteration)) };
+        let (hidden, altered) = timeout(Duration::from_secs(60), both).await.expect(alteration);
+        altered.unwrap();
+        assert!(!hidden.is_settled(), "{alteration}");
+        let shown = setup.read(&mut &setup.client).await;
+        assert!(shown.is_settled(), "{alteration}: {shown:?}");
+        let without = |catalog: &Catalog| Catalog { altering: None, next: None, ..catalog.clone() };
+        assert_ne!(without(&shown), without(&hidden), "{alteration}");
+    }
 }

@@ -112,7 +112,10 @@ impl Relay {
     pub(super) fn source_verified(&mut self, reading: &SlotReading, catalog: &Catalog) {
         let outboxes = &self.settings.outboxes;
         self.keeper.update(|witness| {
-            witness.checked = Some(reading.mark());
+            // Else the alteration may be in the WAL already.
+            if catalog.is_settled() {
+                witness.checked = Some(reading.mark());
+            }
             witness.horizon = reading.slot.as_ref().and_then(SlotHealth::horizon);
             let next = catalog.recorded().remember(outboxes, Some(&witness.catalog));
             witness.set_tables(next.outbox_tables(outboxes), catalog);

@@ -62,9 +62,11 @@ pub struct Baseline {
     pub alterations: Vec<Failure>,
     /// The OIDs of each configured table, by the present catalog and by the witness.
     pub tables: TableOids,
-    /// When the server was read: its clock and the end of WAL.
+    /// Up to where publication and tables are known to have been as the catalog shows them: the
+    /// server's clock and the end of WAL at the reading, or at an earlier one where a transaction
+    /// was altering them ([`Catalog::altering`]).
     pub checked: Mark,
-    /// The same moment, in the form that can be ordered.
+    /// The moment of the reading, in the form that can be ordered.
     pub moment: ServerMoment,
 }
 

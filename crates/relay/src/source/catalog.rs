@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pgoutput::{Oid, PgTimestamp};
+use pgoutput::{Oid, PgTimestamp, Xid};
 
 use super::storage::{Partition, Storage};
 use crate::{
@@ -20,6 +20,10 @@ pub struct Catalog {
     pub relations: Vec<CatalogRelation>,
     /// The rows that come after this reading; `None` in a record.
     pub next: Option<NextRows>,
+    /// A transaction that has altered publication or tables, and whose work the reading does not
+    /// show. Its commit may be in the WAL all the same: a snapshot shows it once it has ended, also
+    /// its wait for a synchronous standby, and pgoutput follows it at once. `None` in a record.
+    pub altering: Option<Xid>,
 }
 
 /// What sets the rows that are written after a reading of the catalog apart from older ones. It is
@@ -48,7 +52,13 @@ impl Catalog {
     /// The part that a record keeps.
     #[must_use]
     pub(crate) fn recorded(&self) -> Self {
-        Self { next: None, ..self.clone() }
+        Self { next: None, altering: None, ..self.clone() }
+    }
+
+    /// Whether publication and tables have been as it shows them up to the moment before it was
+    /// read.
+    pub const fn is_settled(&self) -> bool {
+        self.altering.is_none()
     }
 
     /// The table that has this name now.

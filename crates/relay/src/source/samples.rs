@@ -79,6 +79,7 @@ pub(crate) fn healthy() -> Catalog {
             tables: vec![published(10, "outbox")],
         }),
         next: None,
+        altering: None,
         relations: vec![relation(10, "outbox")],
     }
 }

@@ -128,7 +128,7 @@ impl Source {
             partitions: Partitions::ViaRoot,
             tables: published,
         };
-        Catalog { publication: Some(publication), relations, next: None }
+        Catalog { publication: Some(publication), relations, next: None, altering: None }
     }
 
     fn table(&self, name: TableName, oid: u32) -> (PublishedTable, CatalogRelation) {

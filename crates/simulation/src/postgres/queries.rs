@@ -120,7 +120,7 @@ impl SimulatedPostgres {
             }],
             storage: Storage::default(),
         };
-        Catalog { publication, relations: vec![relation], next: None }
+        Catalog { publication, relations: vec![relation], next: None, altering: None }
     }
 
     /// What identifies the server.

@@ -35,6 +35,8 @@ impl Wanted for Rows {
         "slot moved",
         "slot made again",
         "publication altered",
+        "alteration hidden",
+        "alteration shown",
         "inserts withheld",
         "inserts published again",
         "accepted",

@@ -114,6 +114,15 @@ pub struct Commit {
     pub sent: Vec<Row>,
 }
 
+/// See [`Database::altering`].
+#[derive(Debug, Clone)]
+pub struct Altering {
+    /// Its id.
+    pub xid: u64,
+    /// The entries that snapshots show meanwhile.
+    pub shown: BTreeMap<usize, u64>,
+}
+
 /// A server.
 #[derive(Debug, Clone)]
 pub struct Database {
@@ -133,6 +142,9 @@ pub struct Database {
     pub parts: Vec<Part>,
     /// The entries of the publication, by table: another one each time it is added.
     pub published: BTreeMap<usize, u64>,
+    /// A transaction that alters the entries: its commit is in WAL, and no snapshot shows it, since
+    /// it waits for a synchronous standby.
+    pub altering: Option<Altering>,
     /// Its own row.
     pub publication: Publication,
     /// The slot's `confirmed_flush_lsn`.
@@ -174,6 +186,7 @@ impl Database {
             log: Vec::new(),
             parts: Vec::new(),
             published: BTreeMap::new(),
+            altering: None,
             publication: Publication {
                 oid: Oid::from_u32(9),
                 written_by: 1,
@@ -272,7 +285,8 @@ impl Database {
     /// `pg_snapshot_xmin(pg_current_snapshot())`.
     pub fn snapshot_xmin(&self) -> u64 {
         let tops = self.running.iter().filter_map(|running| running.ids.first());
-        tops.copied().min().unwrap_or(self.next_xid)
+        let altering = self.altering.as_ref().map(|altering| &altering.xid);
+        tops.chain(altering).copied().min().unwrap_or(self.next_xid)
     }
 
     /// Where the events of an outbox are, as `retention/events.rs` reads it.
@@ -327,7 +341,9 @@ impl Database {
             .collect();
         let (xid, at) = (FullXid::from_u64(self.next_xid), time(self.clock));
         let next = Some(NextRows { xid, at, empty });
-        let published = self.published.iter().map(|(table, entry)| PublishedTable {
+        let altering = self.altering.as_ref();
+        let shown = altering.map_or(&self.published, |altering| &altering.shown);
+        let published = shown.iter().map(|(table, entry)| PublishedTable {
             oid: oid_of(*table),
             name: name_of(*table),
             kind: TableKind::Plain,
@@ -339,7 +355,8 @@ impl Database {
         let tables_published = published.collect();
         let publication = Publication { tables: tables_published, ..self.publication.clone() };
         let (publication, relations) = (Some(publication), tables.map(relation).into());
-        Catalog { publication, relations, next }
+        let altering = altering.map(|altering| FullXid::from_u64(altering.xid).of_row());
+        Catalog { publication, relations, next, altering }
     }
 
     /// The slot's position.

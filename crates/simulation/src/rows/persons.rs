@@ -3,7 +3,7 @@
 use relay::{delivered::FullXid, source::Inserts};
 
 use super::{
-    database::{Attachment, Database, PARTITIONED, PLAIN, Part, Row, Running},
+    database::{Altering, Attachment, Database, PARTITIONED, PLAIN, Part, Row, Running},
     world::RowsWorld,
 };
 
@@ -98,6 +98,9 @@ impl RowsWorld {
 
     /// The configuration of the next router.
     pub(super) fn tables(&mut self) -> Option<&'static str> {
+        if self.database.altering.is_some() {
+            return None;
+        }
         self.pipeline.process = None;
         if self.pipeline.tables.remove(&PLAIN) {
             return Some("left");
@@ -112,6 +115,9 @@ impl RowsWorld {
 
     /// A person takes a table out of the publication, or puts it back.
     pub(super) fn publication(&mut self) -> Option<&'static str> {
+        if self.database.altering.take().is_some() {
+            return Some("alteration shown");
+        }
         if !self.random.one_in(3) {
             return None;
         }
@@ -120,9 +126,16 @@ impl RowsWorld {
             return Some("inserts withheld");
         }
         let table = if self.random.one_in(2) { PLAIN } else { PARTITIONED };
+        let shown = self.database.published.clone();
         if self.database.published.remove(&table).is_none() {
             self.next_entry += 1;
             self.database.published.insert(table, self.next_entry);
+        }
+        if self.random.one_in(2) {
+            let xid = self.database.assign();
+            self.database.altering = Some(Altering { xid, shown });
+            self.database.wal += 5;
+            return Some("alteration hidden");
         }
         Some("publication altered")
     }

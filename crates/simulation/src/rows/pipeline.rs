@@ -79,7 +79,7 @@ impl Pipeline {
     fn read_source(&mut self, database: &Database, catalog: Catalog) {
         let tables = self.tables.iter().map(|table| oid_of(*table)).collect();
         self.witness.set_tables(tables, &catalog);
-        self.witness.catalog = Catalog { next: None, ..catalog };
+        self.witness.catalog = Catalog { next: None, altering: None, ..catalog };
         self.witness.history = Some(database.history.clone());
     }
 
@@ -180,8 +180,9 @@ impl Pipeline {
             self.is_open = true;
             return;
         }
+        let is_settled = catalog.is_settled();
         self.read_source(database, catalog);
-        if let Some(process) = &mut self.process {
+        if let Some(process) = self.process.as_mut().filter(|_| is_settled) {
             process.verified = database.wal;
         }
     }
@@ -189,7 +190,7 @@ impl Pipeline {
     /// A person accepts what is open: all that exists and is in no topic is given up. The slot is
     /// made where it is missing, which waits for the transactions that run.
     pub fn accept(&mut self, database: &mut Database) -> bool {
-        if !self.is_open || !database.running.is_empty() {
+        if !self.is_open || !database.running.is_empty() || database.altering.is_some() {
             return false;
         }
         let slot = database.slot.unwrap_or(database.wal);

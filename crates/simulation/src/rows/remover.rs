@@ -197,7 +197,8 @@ impl Remover {
         }
         let covered = horizon.covered(&confirmed)?;
         let now = database.catalog();
-        pipeline.is_published(&witness.catalog, &now).then_some(())?;
+        let is_published = pipeline.is_published(&witness.catalog, &now) && now.is_settled();
+        is_published.then_some(())?;
         self.since = witness.since_by(&now);
         Some(covered)
     }

@@ -114,7 +114,11 @@ impl RowsWorld {
 
     fn step(&mut self) -> Done {
         let mut done = Done::default();
-        if self.database.publication.inserts == Inserts::Withheld && self.random.one_in(8) {
+        let database = &self.database;
+        if database.publication.inserts == Inserts::Withheld
+            && database.altering.is_none()
+            && self.random.one_in(8)
+        {
             self.set_publish(Inserts::Published);
             return Done::seen("inserts published again");
         }
@@ -315,6 +319,7 @@ impl RowsWorld {
         while !self.database.running.is_empty() {
             self.database.commit(0);
         }
+        self.database.altering = None;
         self.requeue();
         self.pipeline.process = None;
         self.pipeline.start(&self.database);

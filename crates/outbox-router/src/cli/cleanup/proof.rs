@@ -246,5 +246,13 @@ async fn check_published(
     let now = catalog::read(&mut { session.client }, session.backend.version, sought).await?;
     let watched = Watched { publication, outboxes: &outboxes };
     publication::check(watched, before, &now)?;
+    if let Some(xid) = now.altering {
+        let what = format!(
+            "transaction {xid} alters the publication {publication} or its tables, and has not \
+             ended, so from where on rows are left out is not known (pg_stat_activity and \
+             pg_prepared_xacts have the transactions that run)"
+        );
+        return Err(Failure::of(Case::RetentionUnconfirmed, what));
+    }
     Ok(witness.since_by(&now))
 }

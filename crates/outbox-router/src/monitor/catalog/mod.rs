@@ -11,6 +11,7 @@ use relay::{
 
 use crate::postgres::{TextQuery, TextRow, quote_literal};
 
+mod altering;
 mod next;
 mod rows;
 mod values;
@@ -182,7 +183,14 @@ async fn read_within(
     let mut relations = relations(sql, Wanted { names: &names, oids: &oids }).await?;
     add_children(sql, &mut relations).await?;
     rows::add_partitions(sql, version, &mut relations).await?;
-    Ok(CatalogReading { catalog: Catalog { publication, relations, next: None }, explained })
+    let altering = match &publication {
+        Some(publication) => altering::read(sql, version, publication, &relations).await?,
+        None => None,
+    };
+    Ok(CatalogReading {
+        catalog: Catalog { publication, relations, next: None, altering },
+        explained,
+    })
 }
 
 async fn publication(sql: &mut impl TextQuery, name: &str) -> Result<Option<Publication>, Failure> {

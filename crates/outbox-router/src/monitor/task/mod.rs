@@ -300,8 +300,10 @@ impl<C> Monitor<C> {
                 let event = MonitorEvent::SourceVerified(Box::new(state));
                 let _unsent = self.channels.events.try_send(event);
             }
+            if catalog.is_settled() {
+                self.last_good = Some(LastGood { checked, confirmed });
+            }
             self.remembered = Some(catalog);
-            self.last_good = Some(LastGood { checked, confirmed });
         }
     }
 

@@ -69,7 +69,7 @@ pub fn preflight(
         return Err(Obstacle::SlotInUse { pid });
     }
     let checked = expected.witness.and_then(|witness| witness.checked.clone());
-    let between = Interval { from: checked, to: reading.mark() };
+    let between = Interval { from: checked.clone(), to: reading.mark() };
     let tables = TableOids::of(expected.outboxes, &catalog, remembered);
     let slot_at = slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
     let tables = match expected.witness {
@@ -80,13 +80,19 @@ pub fn preflight(
         expected.witness.map(|witness| unconfigured(witness, expected.outboxes, &catalog, &tables));
     let altered =
         remembered.map(|before| alterations(before, &catalog, expected.publication, &between));
+    // Without a witness, nothing before the slot's position is promised.
+    let checked = match (catalog.is_settled(), checked) {
+        (true, _) => reading.mark(),
+        (false, Some(checked)) => checked,
+        (false, None) => Mark { lsn: slot_at, at: None },
+    };
     Ok(Baseline {
         server,
         alterations: altered.into_iter().chain(unconfigured).flatten().collect(),
         slot: slot.clone(),
         tables,
         catalog: catalog.remember(expected.outboxes, remembered),
-        checked: reading.mark(),
+        checked,
         moment: reading.moment(),
     })
 }

@@ -230,6 +230,7 @@ impl Witness {
                 publication: text.publication.map(PublicationText::read),
                 relations: text.relations.into_iter().map(RelationText::read).collect(),
                 next: None,
+                altering: None,
             },
             tables: text.tables.into_iter().map(Oid::from_u32).collect(),
             added: text
