@@ -246,7 +246,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   that.",
         remedy: "first see whether kafka.bootstrap_servers leads to the right cluster, and accept \
                  nothing before that; if the cluster was really replaced: {accept}; then, unless \
-                 the events were copied to it, {replay} sends the rows that the tables still have",
+                 the events were copied to it, {replay} sends the rows that the tables still have. \
+                 [retention] keeps them until `outbox-router cleanup --older {admin}`",
         cases: &[],
     },
     Explanation {

@@ -208,7 +208,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 Case::FormerPending,
                 "rows are pending in a table that was polled before",
                 "the table was renamed, and another one has taken its name, or it was taken out of \
-                 the configuration. To have the rows sent, add an [[outbox]] for {table}, and \
+                 the configuration, or was a partition, and is detached. To have the rows sent, add an [[outbox]] for {table}, and \
                  restart; later rows of their keys may be sent before them. To give them up, mark \
                  them as published, or drop the table, or \
                  `delete from outbox_router.worker where relation = '{quoted_table}'::regclass`",

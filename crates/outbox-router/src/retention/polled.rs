@@ -10,7 +10,7 @@ use super::{
 use crate::{
     held::schema::Statement,
     polling::sql::{
-        is_among,
+        PARTITION, is_among,
         setup::{PENDING_INDEX, Partitions, forget_statements, teardown_statements},
     },
     postgres::{quote_identifier, quote_literal},
@@ -102,7 +102,7 @@ fn polled_sql(pipeline: &str, oid: u32, switched: &str) -> String {
            string_agg(distinct w.name, ', '), \
            count(*) filter (where w.seen_until > now()) \
          from (select relation from outbox_router.lease \
-           union select relation from outbox_router.worker \
+           union select relation from outbox_router.worker where holder <> '{PARTITION}' \
            union select i.indrelid from pg_index i join pg_class x on x.oid = i.indexrelid \
              where starts_with(x.relname::text, {index})) p (relation) \
          join pg_class c on c.oid = p.relation join pg_namespace n on n.oid = c.relnamespace \

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use outbox_router::polling::sql::{Removal, RemovalRules, RowCount, Scan};
+use outbox_router::polling::sql::{Removal, RemovalRules, RowCount, Scan, setup};
 use relay::{
     Case,
     polling::{LeaseRequest, RowOutcome, SettleRequest},
     testing::sent,
 };
 
-use crate::fixture::{Fixture, TABLE, default_table, failed, name, nothing, polling};
+use crate::fixture::{Fixture, TABLE, Worker, default_table, failed, name, nothing, polling};
 
 #[tokio::test]
 async fn rows_are_counted_by_their_states() {
@@ -176,4 +176,57 @@ async fn rows_that_are_pending_in_a_table_that_had_the_name_before_are_counted()
     fixture.run(other).await;
     assert_eq!(worker.database.former().await.unwrap(), []);
     assert!(worker.database.shares(&name()).await.is_ok());
+}
+
+/// Tools that keep partitions for a while detach them, whatever is pending there.
+#[tokio::test]
+async fn rows_that_are_pending_in_a_partition_that_was_detached_are_counted() {
+    let table = "create table outbox (id bigint generated always as identity, \
+        aggregate_type text not null default 'order', aggregate_id text, \
+        event_type text not null default 'OrderPlaced', payload jsonb, \
+        created_at timestamptz not null default now(), published_at timestamptz, n int, \
+        primary key (id, n)) partition by list (n); \
+        create table outbox_1 partition of outbox for values in (1); \
+        create table outbox_2 partition of outbox for values in (2)";
+    let fixture = Fixture::new(table).await;
+    fixture.run("insert into outbox (aggregate_id, n) values ('a', 1), ('b', 1), ('c', 2)").await;
+    let mut polling = polling();
+    polling.settings.name = "w".to_owned(); // as that of the leases
+    let mut worker = fixture.worker(polling).await;
+    let mut leases = fixture.leases(worker.id, Duration::from_secs(600));
+    let hold = || LeaseRequest::Hold { wanted: vec![64] };
+    leases.answer(&hold()).await.unwrap();
+    let noted = "select string_agg(relation::text, ' ' order by 1) from outbox_router.worker \
+                 where holder = '00000000-0000-0000-0000-000000000000'";
+    assert_eq!(fixture.value(noted).await, "outbox_1 outbox_2");
+    assert_eq!(worker.database.former().await.unwrap(), [], "they are read by the table's name");
+
+    fixture.run("alter table outbox detach partition outbox_1").await;
+    let former = async |worker: &mut Worker| {
+        let found = worker.database.former().await.unwrap();
+        let [(TABLE, failure)] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(failure.case, Some(Case::FormerPending));
+        failure.message.clone()
+    };
+    let said = former(&mut worker).await;
+    let expected = "whether rows are pending in public.outbox_1 is not known, which was a \
+                    partition of a polled table, and is detached: ";
+    assert!(said.starts_with(expected), "rights on the table are none on its partitions: {said}");
+    fixture.run("grant select, update on outbox_1 to router").await;
+    let said = former(&mut worker).await;
+    assert!(said.starts_with("2 rows are pending in public.outbox_1, "), "{said}");
+    // In another place of the same tree it is read again.
+    let archive = "create table rest (like outbox including defaults) partition by list (n); \
+                   alter table rest attach partition outbox_1 for values in (1)";
+    fixture.run(archive).await;
+    assert!(former(&mut worker).await.starts_with("2 rows"), "nobody polls the other table");
+    fixture.run("update outbox_1 set published_at = now()").await;
+    assert_eq!(worker.database.former().await.unwrap(), []);
+    fixture.run("update outbox_1 set published_at = null; drop table rest").await;
+    leases.answer(&hold()).await.unwrap();
+    assert_eq!(fixture.value(noted).await, "outbox_2", "what was dropped is forgotten");
+    for statement in setup::forget_statements(&name()) {
+        fixture.run(&statement.sql).await;
+    }
+    assert_eq!(fixture.value("select count(*) from outbox_router.worker").await, "0");
 }

@@ -96,7 +96,8 @@ pub(super) fn consequence(next: &Witness, chosen: &[OpenFinding], out: Out<'_>) 
         writeln!(
             out,
             "This Kafka has only what was copied to it. If the events were not: after this,\n\
-             {REPLAY_ALL} sends the rows that the tables still have."
+             {REPLAY_ALL} sends the rows that the tables still have.\n\
+             No [retention] removes a row from before, until outbox-router cleanup --older does."
         )?;
     }
     if gaps().any(Gap::leaves_rows_out) {

@@ -31,8 +31,9 @@ const SHOWN_MAX: usize = 20;
 /// Why a dead letter cannot be requeued.
 const CUT: &str = "only the beginning of the row arrived, since it is larger than limits.row_bytes";
 /// What to do instead.
-const CUT_HINT: &str =
-    "raise limits.row_bytes, drop the dead letter, and insert the row again under a new id";
+const CUT_HINT: &str = "raise limits.row_bytes, restart the router, insert the row again under a \
+                        new id, and then drop the dead letter: without it [retention] may remove the \
+                        row";
 
 /// What was found.
 struct Plan {

@@ -160,9 +160,11 @@ fn hint(whole: &Whole) -> Vec<String> {
     let drop = event.decision("drop");
     match (event.state.as_str(), &event.code) {
         ("held", Some(code)) if event.is_cut() => vec![
-            format!("raise limits.row_bytes above the row (outbox-router explain {code}), then"),
+            format!("raise limits.row_bytes above the row (outbox-router explain {code}), restart"),
+            "the router, and insert the row again under a new id: what was kept of it cannot be"
+                .to_owned(),
+            "requeued. It waits behind this one, and then".to_owned(),
             drop,
-            "and insert the row again; what was kept of it cannot be requeued".to_owned(),
         ],
         ("held", Some(code)) => {
             let mut lines = vec![

@@ -1,7 +1,7 @@
 //! A table whose rows are compared with the topics.
 
 use relay::{
-    Case, Failure,
+    Case, Code, Failure,
     delivered::compared::{HasTime, Rows, Scope, TimeColumn},
     source::Gap,
 };
@@ -102,6 +102,28 @@ impl ComparedTable {
         };
         let (ids, decided) = ids(client, &rows, args.ids).await?;
         Ok(Self { rows, number, time, scope, ids, decided })
+    }
+
+    /// Takes ids for none that tell rows apart if one of these rows has a uuid that is made from the
+    /// row's content, or as the application likes (versions 3, 5 and 8 of RFC 9562).
+    ///
+    /// # Errors
+    /// The connection breaks.
+    pub(super) async fn doubt_made_ids(
+        &mut self,
+        client: &Client,
+        mut rows: Query,
+    ) -> Result<(), TaskError> {
+        let (Ok(id), false) = (&self.rows.columns.id, self.ids == Ids::NoUuid) else {
+            return Ok(());
+        };
+        let version = format!("get_byte(uuid_send({}), 6) >> 4", rows.column(id));
+        rows.and(format!("{version} in (3, 5, 8)"));
+        let exists = format!("select exists ({})", rows.any());
+        if client.query_one(&exists, &[]).await?.try_get(0)? {
+            self.ids = Ids::NoUuid;
+        }
+        Ok(())
     }
 
     /// What its ids tell apart.
@@ -252,6 +274,12 @@ impl ComparedTable {
         let what = format!("{} has no column {column} (recover.order_by)", self.rows.row.table);
         Failure::of(Case::RecoverOrder, what)
     }
+}
+
+/// Whether ids of rows that are lost may have been given to others: a server that was restored takes
+/// numbers again, and content that is written again has the id that is made from it.
+pub(super) fn may_be_given_again(gaps: &[Gap]) -> bool {
+    gaps.iter().any(|gap| gap.failure.code == Code::HistoryChanged)
 }
 
 /// What the ids of a table tell apart. A type of ids alone says nothing: an application may give

@@ -5,7 +5,7 @@
 use std::{collections::HashMap, ops::ControlFlow, time::SystemTime};
 
 use relay::{
-    Case, Code, Failure, OnMismatch, PgTimestamp, TableName, TopicName,
+    Case, Failure, OnMismatch, PgTimestamp, TableName, TopicName,
     delivered::required::Required, source::Gap, wording,
 };
 use tokio::sync::mpsc;
@@ -14,7 +14,7 @@ use tokio_postgres::Client;
 use super::{
     args::IdTrust,
     since::Start,
-    table::{ComparedTable, Ids},
+    table::{ComparedTable, Ids, may_be_given_again},
 };
 use crate::{
     blocking::blocking,
@@ -296,17 +296,16 @@ impl Topics {
             );
             return Err(Failure::of(Case::RecoverExpired, what));
         }
-        // A restored server may have given an id of a lost row to another one, unless it is random.
-        let is_restored = gaps.iter().any(|gap| gap.failure.code == Code::HistoryChanged);
         let is_counted = |(_, ids): &&(TableName, Ids)| *ids == Ids::NoUuid;
-        let counted = self.ambiguous.iter().find(is_counted).filter(|_| is_restored);
+        let counted = self.ambiguous.iter().find(is_counted).filter(|_| may_be_given_again(gaps));
         let Some((table, why)) = counted.or(self.ambiguous.first()) else { return Ok(()) };
         match (ids, why) {
             (IdTrust::Unique, _) if counted.is_none() => Ok(()),
             (IdTrust::Unique, _) => {
                 let what = format!(
-                    "the server was restored, and ids of {table} are no uuid: an id in Kafka may \
-                     be that of a row that the server has lost"
+                    "the server was restored, and ids of {table} are no uuid, or one that is made \
+                     from its row (version 3, 5 or 8): an id in Kafka may be that of a row that the \
+                     server has lost"
                 );
                 Err(Failure::of(Case::RecoverId, what))
             }

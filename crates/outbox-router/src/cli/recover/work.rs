@@ -21,7 +21,7 @@ use super::{
     send::Sending,
     since::{self, Start},
     slot::{self, Former, Prepared},
-    table::{ComparedTable, DecidedRows, is_held_readable},
+    table::{ComparedTable, DecidedRows, is_held_readable, may_be_given_again},
     topics::{TopicNumbers, Topics},
     uncompared::{check_outboxes, check_partitions},
 };
@@ -146,8 +146,12 @@ impl Recovery<'_> {
         for (number, name) in (0..).zip(self.tables) {
             let rows = OutboxRows::describe(self.reader, self.config, name).await?;
             let of = (from, self.gaps);
-            let table = ComparedTable::check(self.reader, self.args, (rows, number), of).await?;
-            table.in_scope(self.config)?;
+            let mut table =
+                ComparedTable::check(self.reader, self.args, (rows, number), of).await?;
+            let rows = table.in_scope(self.config)?;
+            if may_be_given_again(self.gaps) {
+                table.doubt_made_ids(self.reader, rows).await?;
+            }
             tables.push(table);
         }
         Ok(tables)

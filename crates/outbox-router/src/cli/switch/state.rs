@@ -9,7 +9,10 @@ use uuid::Uuid;
 use crate::{
     cli::TaskError,
     held,
-    polling::sql::{setup::lease_statements, switch::row_table},
+    polling::sql::{
+        setup::{forget_partitions, lease_statements},
+        switch::row_table,
+    },
 };
 
 /// The tables that are switched together.
@@ -241,6 +244,14 @@ impl Switched {
     pub(super) async fn forget_rows(&self, client: &Client) -> Result<(), TaskError> {
         let delete = "delete from outbox_router.switch_row where relation = any($1::oid[])";
         client.execute(delete, &[&self.oids]).await?;
+        Ok(())
+    }
+
+    /// Forgets which partitions workers have read: nothing is pending there.
+    pub(super) async fn forget_partitions(&self, client: &Client) -> Result<(), TaskError> {
+        for table in &self.names {
+            client.batch_execute(&forget_partitions(table).sql).await?;
+        }
         Ok(())
     }
 

@@ -301,6 +301,7 @@ impl Switching<'_> {
         let of = (divided, held.pid());
         record_beginning(command, of, (sent, produced_to), terminal.out).await?;
         reached!(StreamWitnessWritten);
+        self.switched.forget_partitions(self.books).await?;
         self.switched.set(self.books, SwitchState::Stream).await?;
         reached!(StreamHandedOver);
         self.switched.forget_rows(self.books).await?;

@@ -235,7 +235,8 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "a subscription writes rows of another server into an outbox table",
         meaning: "Rows that a subscription applies are inserts of this server like any other, and \
                   become records. Where a router reads the other server, too, each event is there \
-                  twice.",
+                  twice. Where rows are polled, the updates that it applies are marks, too: a row \
+                  that is published there counts as published here.",
         remedy: "let one router read the tables, on the server that has all rows; or let the other \
                  server publish {quoted_table} no more, and then here `{statements}`",
         cases: &[],

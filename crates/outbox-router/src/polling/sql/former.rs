@@ -1,9 +1,10 @@
 //! Tables that workers of this pipeline have polled, and that the configuration names no more: one
-//! was renamed, and another has its name, or it was taken out. Rows that are pending there are sent
-//! by no worker.
+//! was renamed, and another has its name, or it was taken out, or it was a partition, and is
+//! detached. Rows that are pending there are sent by no worker.
 
 use relay::{Case, Failure, Name, OutboxTable, TableName, polling::TableIndex};
 use tokio_postgres::Client;
+use uuid::Uuid;
 
 use super::{
     connection::run,
@@ -17,8 +18,12 @@ use super::{
 };
 use crate::postgres::{quote_table, sql_failure};
 
+/// The holder in `outbox_router.worker` of what is there as a partition of a polled table.
+pub(crate) const PARTITION: Uuid = Uuid::nil();
+
 /// Former tables with pending rows, each as the table of the configuration whose marks it has, by
-/// its place. One that has those of none, or that this role may not read, is left out.
+/// its place. One that has those of none, or that this role may not read, is left out, unless it
+/// was a partition: then it has the marks, and whether rows are pending is not known.
 ///
 /// # Errors
 /// The tables of leases are missing, or may not be read (P042); the connection breaks.
@@ -34,14 +39,24 @@ pub(crate) async fn former(
     for row in answers.get(BEGINS).into_iter().flat_map(|answer| &answer.rows) {
         let text = |place| row.try_get(place).ok().flatten().unwrap_or_default().to_owned();
         let name = TableName { schema: text(0), name: text(1) };
+        let mut unknown = None;
         for (place, table) in tables.iter().enumerate() {
-            let Some(rows) = count(client, &name, table, settings).await else {
-                // The statement that was refused leaves its transaction open.
-                run(client, "rollback").await.map_err(sql_failure)?;
-                continue;
-            };
-            pending.extend(failure(&name, rows).map(|failure| (TableIndex(place), failure)));
-            break;
+            match count(client, &name, table, settings).await {
+                Ok(rows) => {
+                    pending
+                        .extend(failure(&name, rows).map(|failure| (TableIndex(place), failure)));
+                    unknown = None;
+                    break;
+                }
+                Err(why) => {
+                    // The statement that was refused leaves its transaction open.
+                    run(client, "rollback").await.map_err(sql_failure)?;
+                    unknown = unknown.or(Some(why));
+                }
+            }
+        }
+        if let Some(why) = unknown.filter(|_| text(2) == "t") {
+            pending.push((TableIndex(0), uncounted(&name, &why)));
         }
     }
     Ok(pending)
@@ -53,11 +68,11 @@ async fn count(
     name: &TableName,
     like: &TableConfig,
     settings: &SqlSettings,
-) -> Option<RowCount> {
+) -> Result<RowCount, Failure> {
     let outbox = OutboxTable { name: name.clone(), ..like.outbox.clone() };
     let config = TableConfig { outbox, ..like.clone() };
-    let table = PolledTable::read(client, &config, settings).await.ok()?;
-    Some(survey(client, &table).await.ok()?.pending)
+    let table = PolledTable::read(client, &config, settings).await?;
+    Ok(survey(client, &table).await?.pending)
 }
 
 fn failure(table: &TableName, pending: RowCount) -> Option<Failure> {
@@ -71,23 +86,40 @@ fn failure(table: &TableName, pending: RowCount) -> Option<Failure> {
         "{rows} pending in {table}, which workers of this pipeline have polled, and which the \
          configuration does not name: they are sent by no worker"
     );
-    let failure = Failure::of(Case::FormerPending, what).naming(Name::Table, table);
-    Some(failure.naming(Name::QuotedTable, quote_table(table)))
+    Some(named(Failure::of(Case::FormerPending, what), table))
 }
 
-/// Tables without a live worker, that no switch has handed over.
+fn uncounted(table: &TableName, why: &Failure) -> Failure {
+    let what = format!(
+        "whether rows are pending in {table} is not known, which was a partition of a polled table, \
+         and is detached: {}",
+        why.message
+    );
+    named(Failure::of(Case::FormerPending, what), table)
+}
+
+fn named(failure: Failure, table: &TableName) -> Failure {
+    failure.naming(Name::Table, table).naming(Name::QuotedTable, quote_table(table))
+}
+
+/// Tables without a live worker, that no switch has handed over; not the partitions of one.
 fn statement(pipeline: &str, oids: &str) -> String {
+    let pipeline = literal(pipeline);
     format!(
-        "{}select n.nspname::text, c.relname::text from pg_class c \
+        "{}select n.nspname::text, c.relname::text, exists (select from outbox_router.worker w \
+             where w.relation = c.oid and w.holder = '{PARTITION}') \
+         from pg_class c \
          join pg_namespace n on n.oid = c.relnamespace \
          where exists (select from outbox_router.worker w \
-             where w.relation = c.oid and w.name = {}) \
+             where w.relation = c.oid and w.name = {pipeline}) \
            and not exists (select from outbox_router.worker w \
              where w.relation = c.oid and w.seen_until > now()) \
            and not exists (select from outbox_router.switch h where h.relation = c.oid) \
+           and not exists (select from pg_partition_ancestors(c.oid) a \
+             join outbox_router.worker w on w.relation = a.relid and w.name = {pipeline} \
+             where a.relid <> c.oid) \
            and not {} order by 1, 2{COMMIT}",
         begin(Access::ReadOnly, Ways::Any),
-        literal(pipeline),
         is_among("c.oid", oids)
     )
 }

@@ -16,6 +16,7 @@ use super::{
     connection::{Answer, Connection, run},
     failure::{malformed, of_lease},
     fence::is_still,
+    former::PARTITION,
     kept_from_workers::kept_from_workers,
     literals::literal,
     oids::oids,
@@ -239,6 +240,23 @@ fn note_sql(oid: u32, worker: &Worker, until: &str) -> String {
     )
 }
 
+/// Notes the partitions of a table, once each: rows of one that is detached are pending still, unless
+/// the table is handed over. No partition is locked for it, by which a lease would wait for those who alter the table.
+fn note_partitions_sql(oid: u32, worker: &Worker, closed: &str) -> String {
+    let name = literal(&worker.name);
+    format!(
+        "with recursive part (oid) as ( \
+           select inhrelid from pg_inherits where inhparent = {oid} \
+           union all select i.inhrelid from part join pg_inherits i on i.inhparent = part.oid) \
+         insert into outbox_router.worker (relation, holder, name, seen_until, request) \
+           select c.oid, '{PARTITION}', {name}, now(), 0 \
+           from part join pg_class c on c.oid = part.oid and c.relispartition \
+           where not {closed} and not exists (select from outbox_router.worker w \
+             where w.relation = c.oid and w.holder = '{PARTITION}' and w.name = {name}) \
+           on conflict (relation, holder) do update set name = excluded.name"
+    )
+}
+
 /// The condition that this worker has made no later request.
 fn is_latest(oid: u32, worker: &Worker) -> String {
     let Worker { id, requests: RequestNumber(request), .. } = worker;
@@ -291,8 +309,11 @@ fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
            on conflict do nothing; \
          {}; \
          delete from outbox_router.worker where (relation, holder) in ( \
-           select relation, holder from outbox_router.worker where relation = {oid} \
-             and seen_until < now() - {} for update skip locked); \
+           select relation, holder from outbox_router.worker w \
+           where (relation = {oid} and seen_until < now() - {}) \
+             or (holder = '{PARTITION}' \
+               and not exists (select from pg_class c where c.oid = w.relation)) \
+           for update skip locked); \
          with mine as materialized ( \
              select shard, row_number() over () as n from ( \
                select shard from outbox_router.lease where relation = {oid} and holder = '{id}' \
@@ -311,11 +332,12 @@ fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
            from (select shard, null::bigint as taken_by from mine where n <= {wanted} \
              union all select shard, {request} from free) k \
            where l.relation = {oid} and l.shard = k.shard returning l.shard; \
-         {}{COMMIT}",
+         {}; {}{COMMIT}",
         begin(Access::ReadWrite, Ways::Any),
         note_sql(oid, worker, seen_until),
         interval(REMEMBERED),
         is_still(oid, "holder"),
-        count_workers(oid, worker)
+        count_workers(oid, worker),
+        note_partitions_sql(oid, worker, &closed)
     )
 }

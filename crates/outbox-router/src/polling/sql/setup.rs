@@ -2,6 +2,7 @@
 
 use relay::TableName;
 
+use super::former::PARTITION;
 use crate::{
     held::schema::Statement,
     postgres::{object_name, quote_identifier, quote_literal, quote_table},
@@ -35,6 +36,8 @@ if not exists (select from pg_catalog.pg_attribute \
 where attrelid = 'outbox_router.lease'::regclass and attname = 'request' and not attisdropped) \
 then alter table \"outbox_router\".\"lease\" add column \"request\" bigint; end if; end $$";
 
+/// With [`super::former::PARTITION`] as its holder, `relation` is a partition that workers have
+/// read.
 const WORKER: &str = "\
 create table if not exists \"outbox_router\".\"worker\" (
     \"relation\"   regclass    not null,
@@ -146,7 +149,20 @@ pub fn forget_statements(table: &TableName) -> Vec<Statement> {
     vec![
         forget("which worker has which keys", "lease", table),
         forget("which workers there are", "worker", table),
+        forget_partitions(table),
     ]
+}
+
+/// What removes the partitions of a table from those that workers have read.
+pub fn forget_partitions(table: &TableName) -> Statement {
+    Statement {
+        purpose: "which partitions they have read",
+        sql: format!(
+            "delete from \"outbox_router\".\"worker\" where \"holder\" = '{PARTITION}' and \"relation\" in \
+             (select relid from pg_catalog.pg_partition_tree(to_regclass({})))",
+            quote_literal(&quote_table(table))
+        ),
+    }
 }
 
 /// What removes a table from those that are handed to the stream.

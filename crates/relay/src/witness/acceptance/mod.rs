@@ -158,15 +158,18 @@ impl Witness {
         let tables = fresh.tables.iter().chain(unconfigured).copied().collect();
         let is_same_cluster = fresh.cluster.is_empty() || fresh.cluster == self.cluster;
         // What was delivered before stays so; what is accepted was given up, or sent by now. The
-        // ids of another cluster are no ids of this one.
+        // ids of another server are no ids of this one, and in another Kafka nothing says which
+        // rows it has: they are older than the events of this generation, and stay.
         let mut since = Arc::clone(&fresh.since);
         let mut detached = BTreeMap::new();
-        if is_same_system {
+        if is_same_system && is_same_cluster {
             // Of a table that is no outbox now, what is written until it is one again is in no
             // stream: its rows are events from then on.
             let known = self.since_by(&fresh.catalog);
             let known = known.iter().filter(|(place, _)| fresh.since.contains_key(place));
             Arc::make_mut(&mut since).extend(known);
+        }
+        if is_same_system {
             let read_at = fresh.checked.as_ref().map(|checked| checked.lsn);
             detached = self.detached_in(&fresh.catalog, read_at);
         }

@@ -412,6 +412,19 @@ fn rows_are_events_from_the_last_alteration_of_the_publication_on() {
     assert_eq!(since(&record.accept(&[], fresh, "ann")), [(10, 800)]);
 }
 
+/// Retention would take rows as delivered that no topic of the other Kafka has.
+#[test]
+fn rows_from_before_another_kafka_are_no_events_of_the_accepted_record() {
+    let record = Witness::begin(&read_before(800), "there", &Outboxes::default());
+    let accepted = |cluster| {
+        let fresh = Witness::begin(&read_before(950), cluster, &Outboxes::default());
+        since(&record.accept(&[], fresh, "ann"))
+    };
+    assert_eq!(accepted("there"), [(10, 800)]);
+    assert_eq!(accepted(""), [(10, 800)], "it was not read");
+    assert_eq!(accepted("elsewhere"), [(10, 950)]);
+}
+
 #[test]
 fn rows_are_events_from_the_first_reading_of_their_table_on() {
     let mut record = Witness::begin(&read_before(800), "there", &Outboxes::default());
