@@ -379,6 +379,15 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  `outbox-router switch stream {admin}`",
             ),
             case_remedy(
+                Case::PolledByOther,
+                "workers of another configuration poll the table",
+                "a polled table belongs to one configuration, with one name, of which as many \
+                 workers as you like may run: with two, a row would wait for ever where the worker \
+                 that has its key leaves it out by outbox.where, or be marked by one and never sent \
+                 by the other. Stop the workers that are not to poll it: these go on once their \
+                 leases have ended. Rows for several topics or clusters: a table each, or a stream",
+            ),
+            case_remedy(
                 Case::StillPolled,
                 "workers poll the tables that are to be streamed, or have polled them last",
                 "`outbox-router switch stream {admin}` with the configuration by which they are \
@@ -452,12 +461,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "the router tries again every 30 s, so where memory or disk was short it goes on by \
                  itself. A row that PostgreSQL can never print (a bytea of 512 MB has 1 GB of text) \
                  stays in the WAL, also when it is deleted from its table. `{statements} {admin}` \
-                 lets the slot pass this one transaction, and names its other rows by its id, which \
-                 `outbox-router dead-letters requeue --left-out --code P008 {admin}` sends; in \
-                 between, `outbox-router accept {admin}` closes P014, which is what was passed. Rows \
+                 lets the slot pass this one transaction, and names its other rows by its id. Rows \
                  written within a savepoint or an exception block (a subtransaction has an id of \
                  its own), or updated since, are not named: find those by their time, and send them \
-                 by {replay_rows}",
+                 by {replay_rows}, while P014 is open, which is what was passed: [retention] removes \
+                 nothing before `outbox-router accept {admin}` closes it. Then \
+                 `outbox-router dead-letters requeue --left-out --code P008 {admin}` sends the rows \
+                 that are named",
             ),
             case_remedy(
                 Case::ServerHint,

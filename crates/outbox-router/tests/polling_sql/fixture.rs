@@ -159,7 +159,7 @@ pub(crate) fn polling() -> Polling {
     };
     let settings = SqlSettings {
         worker: Uuid::new_v4(),
-        name: "orders".to_owned(),
+        name: "w".to_owned(),
         lease: Duration::from_secs(10),
         hold_keys: HoldKeys::Yes,
         row_bytes: 16 * 1024 * 1024,

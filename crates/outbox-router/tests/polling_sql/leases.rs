@@ -67,6 +67,35 @@ async fn shares_are_disjoint_and_cover_all_and_shrink_for_a_third_worker() {
     assert_eq!(together(&shares), ShardSet::ALL);
 }
 
+/// Rows that one leaves out by its `where` would wait for ever where it has their keys.
+#[tokio::test]
+async fn workers_of_another_configuration_are_given_nothing() {
+    let fixture = fixture().await;
+    let named = |name: &str| {
+        let (id, tables) = (Uuid::new_v4(), vec![crate::fixture::name()]);
+        LeaseTable::new(fixture.connector(), tables, id, name.to_owned(), LEASE)
+    };
+    let (mut a, mut b) = (named("a"), named("b"));
+    let refused = async |worker: &mut LeaseTable<Connector>| {
+        let failure = worker.answer(&hold(vec![64])).await.unwrap_err();
+        assert_eq!(failure.case, Some(Case::PolledByOther), "{failure}");
+    };
+    assert_eq!(held(&b.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
+    refused(&mut a).await;
+    let renewed = b.answer(&hold(vec![64])).await.unwrap();
+    assert_eq!((held(&renewed), workers(&renewed)), (ShardSet::ALL, 1), "it shares with nobody");
+    // Two that began at the same time.
+    let both = "update outbox_router.lease set holder = (select holder from outbox_router.worker \
+                where name = 'a') where shard < 32";
+    fixture.run(both).await;
+    refused(&mut b).await;
+    assert_eq!(held(&a.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
+    // What has ended keeps nobody.
+    fixture.run("update outbox_router.lease set expires_at = now()").await;
+    assert_eq!(held(&b.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
+    refused(&mut a).await;
+}
+
 #[tokio::test]
 async fn a_lease_ends_by_the_servers_clock_or_is_given_back() {
     let fixture = fixture().await;

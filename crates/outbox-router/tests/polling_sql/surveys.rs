@@ -139,9 +139,7 @@ async fn a_table_has_a_size_and_its_oldest_row_an_age_where_an_index_finds_it() 
 async fn rows_that_are_pending_in_a_table_that_had_the_name_before_are_counted() {
     let fixture = Fixture::new(&default_table(", published_at timestamptz")).await;
     fixture.run("insert into outbox (aggregate_id) select i from generate_series(1, 7) i").await;
-    let mut polling = polling();
-    polling.settings.name = "w".to_owned(); // as that of the leases
-    let mut worker = fixture.worker(polling).await;
+    let mut worker = fixture.worker(polling()).await;
     let mut leases = fixture.leases(worker.id, Duration::from_secs(600));
     leases.answer(&LeaseRequest::Hold { wanted: vec![64] }).await.unwrap();
     let rows = worker.fetch(3).await.rows;
@@ -190,9 +188,7 @@ async fn rows_that_are_pending_in_a_partition_that_was_detached_are_counted() {
         create table outbox_2 partition of outbox for values in (2)";
     let fixture = Fixture::new(table).await;
     fixture.run("insert into outbox (aggregate_id, n) values ('a', 1), ('b', 1), ('c', 2)").await;
-    let mut polling = polling();
-    polling.settings.name = "w".to_owned(); // as that of the leases
-    let mut worker = fixture.worker(polling).await;
+    let mut worker = fixture.worker(polling()).await;
     let mut leases = fixture.leases(worker.id, Duration::from_secs(600));
     let hold = || LeaseRequest::Hold { wanted: vec![64] };
     leases.answer(&hold()).await.unwrap();

@@ -78,7 +78,7 @@ async fn a_row_that_was_left_out_is_not_declared_delivered() {
              insert into outbox (aggregate_id) values ('a'), ('b'); \
              insert into outbox_router.left_out \
              select p, 'outbox'::regclass, o.id::text from outbox o, \
-               (values ('orders', 'a'), ('other', 'b')) as v (p, key) where o.aggregate_id = v.key",
+               (values ('w', 'a'), ('other', 'b')) as v (p, key) where o.aggregate_id = v.key",
         )
         .await;
     let worker = fixture.worker(polling()).await;

@@ -154,6 +154,8 @@ cases! {
     SwitchOfOther = "switch_of_other" of Switched,
     /// Tables are to be streamed that workers poll, or have polled last.
     StillPolled = "still_polled" of Switched,
+    /// Workers of another pipeline poll the table.
+    PolledByOther = "polled_by_other" of Switched,
     /// Tables are to be polled that a slot streams.
     StillStreamed = "still_streamed" of Switched,
     /// A switch back names a table that no router has streamed.

@@ -5,8 +5,8 @@
 use std::{collections::HashMap, ops::ControlFlow, time::SystemTime};
 
 use relay::{
-    Case, Failure, OnMismatch, PgTimestamp, TableName, TopicName,
-    delivered::required::Required, source::Gap, wording,
+    Case, Failure, OnMismatch, PgTimestamp, TableName, TopicName, delivered::required::Required,
+    source::Gap, wording,
 };
 use tokio::sync::mpsc;
 use tokio_postgres::Client;

@@ -43,8 +43,7 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
     Explanation {
         code: Advice::SeveralPipelines.as_str(),
         title: "workers of several configurations poll one table",
-        meaning: "They share its keys as if they were one pipeline, so each row goes to the Kafka \
-                  and the topics of whoever has its key.",
+        meaning: "Those that began first have its keys, and the others are given none (P043).",
         remedy: "give every process that polls the table the same configuration, with one name",
         cases: &[],
     },

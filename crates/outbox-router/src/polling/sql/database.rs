@@ -293,8 +293,8 @@ impl<C: Connect> Database<C> {
     /// # Errors
     /// The tables of leases are missing, or may not be read (P042); the connection fails.
     pub async fn shares(&mut self, table: &TableName) -> Result<Shares, Failure> {
-        let stream = &self.settings.stream;
-        let read = async |client: &Client| shares(client, table, stream).await;
+        let own = (self.settings.name.as_str(), &self.settings.stream);
+        let read = async |client: &Client| shares(client, table, own).await;
         self.connection.ask(REQUEST_LIMIT, read).await
     }
 

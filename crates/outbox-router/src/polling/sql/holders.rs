@@ -49,7 +49,7 @@ pub struct Shares {
 pub(super) async fn shares(
     mut client: &Client,
     table: &TableName,
-    stream: &StreamNames,
+    (name, stream): (&str, &StreamNames),
 ) -> Result<Shares, Failure> {
     let answers = run(client, &statement(table)).await.map_err(of_lease)?;
     let rows = answers.get(BEGINS).into_iter().flat_map(|answer| &answer.rows);
@@ -66,7 +66,12 @@ pub(super) async fn shares(
     let state = answers.get(BEGINS + 1).and_then(|answer| answer.rows.first());
     let handed = match state.map(|row| unpolled(row, table)) {
         // A worker that has the table goes on.
-        None if holders.iter().any(Holder::is_live) => None,
+        None if holders.iter().any(Holder::is_live) => {
+            let live = || holders.iter().filter(|holder| holder.is_live());
+            let other = live().find(|holder| !["", name].contains(&holder.name.as_str()));
+            let other = other.filter(|_| !live().any(|holder| holder.name == name));
+            other.map(|other| polled_by_other(table, &other.name))
+        }
         None => {
             let tables = std::slice::from_ref(table);
             let kept = kept_from_workers(&mut client, stream, tables).await?;
@@ -75,6 +80,15 @@ pub(super) async fn shares(
         Some(failure) => Some(failure),
     };
     Ok(Shares { holders, handed })
+}
+
+/// Why a worker is given no keys of a table.
+pub(super) fn polled_by_other(table: &TableName, pipeline: &str) -> Failure {
+    let what = format!(
+        "table {table} is polled by workers of {pipeline}, another configuration: its keys are \
+         theirs alone"
+    );
+    Failure::of(Case::PolledByOther, what).naming(Name::Table, table)
 }
 
 /// Why nobody may poll tables of which a switch says something. Where the tables of the router are

@@ -17,6 +17,7 @@ use super::{
     failure::{malformed, of_lease},
     fence::is_still,
     former::PARTITION,
+    holders::polled_by_other,
     kept_from_workers::kept_from_workers,
     literals::literal,
     oids::oids,
@@ -164,7 +165,7 @@ async fn answer(
 /// What a worker is granted of one table.
 enum TableAnswer {
     Of(TableLeases),
-    /// The table is streamed (P043).
+    /// The table is streamed, or polled by another pipeline (P043).
     Handed(TableLeases, Failure),
 }
 
@@ -176,19 +177,24 @@ async fn hold(
 ) -> Result<TableAnswer, Failure> {
     let answers = run(client, &hold_sql(oid, worker, wanted)).await.map_err(of_lease)?;
     let answer = |place: usize| answers.get(BEGINS + place);
+    let other = answer(1).and_then(|answer| answer.rows.first()?.try_get(0).ok()?);
+    let other = other.map(|other| polled_by_other(table, other));
     let closed = answer(0).and_then(|answer| answer.rows.first());
     let closed = closed.map(|row| switch::closed(row, table, worker.id));
-    let rows = answer(4).into_iter().flat_map(|answer| &answer.rows);
+    let rows = answer(5).into_iter().flat_map(|answer| &answer.rows);
     let shard = |row: &tokio_postgres::SimpleQueryRow| {
         let shard = row.try_get(0).ok().flatten()?;
         shard.parse::<u32>().ok()
     };
     let held: ShardSet = rows.filter_map(shard).collect();
-    let (workers, next_end) = (workers(answer(5))?, next_end(answer(5)));
+    let (workers, next_end) = (workers(answer(6))?, next_end(answer(6)));
     let relation = Some(Oid::from_u32(oid));
     let none = TableLeases { relation, held, workers, share: Share::None, next_end };
     match closed {
-        None => Ok(TableAnswer::Of(TableLeases { share: Share::Equal, ..none })),
+        None => Ok(match other {
+            Some(failure) => TableAnswer::Handed(none, failure),
+            None => TableAnswer::Of(TableLeases { share: Share::Equal, ..none }),
+        }),
         // Nobody else may take what this worker does not.
         Some(Ok(switch::Closed::ByThisWorker)) => {
             Ok(TableAnswer::Of(TableLeases { workers: 1, share: Share::Equal, ..none }))
@@ -222,8 +228,23 @@ fn next_end(answer: Option<&Answer>) -> Option<Duration> {
 fn count_workers(oid: u32, worker: &Worker) -> String {
     format!(
         "select count(*), extract(epoch from min(seen_until) filter (where holder <> '{}') - now()) \
-         from outbox_router.worker where relation = {oid} and seen_until > now()",
-        worker.id
+         from outbox_router.worker where relation = {oid} and seen_until > now() and name = {}",
+        worker.id,
+        literal(&worker.name)
+    )
+}
+
+/// The name of another pipeline whose workers hold keys of the table, so that this worker may have
+/// none: rows that its `where` leaves out would be pending for ever where it holds their keys. Two
+/// that began at the same time both hold some, and the one whose name comes first goes on.
+fn other_sql(oid: u32, worker: &Worker) -> String {
+    let (id, name) = (worker.id, literal(&worker.name));
+    format!(
+        "select min(w.name) from outbox_router.lease l \
+         join outbox_router.worker w on w.relation = l.relation and w.holder = l.holder \
+         where l.relation = {oid} and l.expires_at > now() and w.name <> {name} \
+           and (w.name < {name} or not exists (select from outbox_router.lease o \
+             where o.relation = {oid} and o.holder = '{id}' and o.expires_at > now()))"
     )
 }
 
@@ -302,8 +323,10 @@ fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
     let seen_until = if wanted == 0 { "now()" } else { until.as_str() };
     let (last, state) = (SHARDS - 1, switch::state_sql(oid));
     let (closed, is_latest) = (switch::closed_sql(oid, *id), is_latest(oid, worker));
+    let other = other_sql(oid, worker);
+    let wanted = format!("(case when ({other}) is null then {wanted} else 0 end)");
     format!(
-        "{}{state}; insert into outbox_router.lease (relation, shard) \
+        "{}{state}; {other}; insert into outbox_router.lease (relation, shard) \
            select {oid}, s from generate_series(0, {last}) s \
            where (select count(*) from outbox_router.lease where relation = {oid}) < {SHARDS} \
            on conflict do nothing; \
