@@ -67,7 +67,7 @@ async fn a_topic_made_again_while_no_router_ran_is_noted_until_a_person_accepts_
     fixture.restart().await.unwrap();
     let is_noted = |status: &Value| !lost(status).is_empty();
     // Before any event is sent to it.
-    let status = fixture.router.wait_status("the note", SHORT_DEADLINE, is_noted).await.unwrap();
+    let status = fixture.router.wait_status("the note", LOOKED_AT, is_noted).await.unwrap();
     let [note] = lost(&status) else { panic!("{status}") };
     assert_eq!(
         (note["topic"].as_str(), status["state"].as_str()),

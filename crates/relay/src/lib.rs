@@ -112,5 +112,5 @@ pub use session::{Fate, LastRow, Onlooker, Reason, Unsent};
 pub use state::{Condition, State};
 pub use telemetry::{
     HeldReport, HeldTotals, LATENCY_BOUNDS, Latencies, NewLetter, OtherTopics, PauseReason,
-    Reconnects, Rereads, RowsIgnored, SkippedRow, Snapshot, TopicTotals, WitnessReport,
+    Reconnects, Rereads, RowsIgnored, SkippedRow, Snapshot, TopicLook, TopicTotals, WitnessReport,
 };

@@ -239,6 +239,8 @@ pub struct WitnessReport {
     pub began_without: Option<Mark>,
     /// Topics that are gone with their records.
     pub lost_topics: Vec<LostTopic>,
+    /// Whether this session has looked at every topic that was produced to before it.
+    pub topic_look: TopicLook,
     /// The end of WAL when slot, publication and tables were last found as they must be. Whatever
     /// was committed before that position, and is an event by [`Self::since`], was published as it
     /// must be.
@@ -246,6 +248,16 @@ pub struct WitnessReport {
     /// From where on the rows of outboxes and of their partitions are events, by the same reading;
     /// empty without a state topic.
     pub since: Arc<BTreeMap<Place, EventsSince>>,
+}
+
+/// Whether a session has looked at every topic that was produced to before it: one may have been
+/// deleted meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TopicLook {
+    /// It has.
+    Complete,
+    /// Not at all of them yet.
+    Due,
 }
 
 impl Default for WitnessReport {
@@ -261,6 +273,7 @@ impl Default for WitnessReport {
             accepted: Vec::new(),
             began_without: None,
             lost_topics: Vec::new(),
+            topic_look: TopicLook::Complete,
             verified: None,
             since: Arc::default(),
         }

@@ -143,8 +143,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             Case::ColumnGenerated,
             "the column is generated",
             "PostgreSQL does not publish generated columns: make it an ordinary one, which the \
-             application writes; from PostgreSQL 18 on, `alter publication {publication} set \
-             (publish_generated_columns = stored)` will do",
+             application writes; from PostgreSQL 18 on, for one that is stored (a virtual one is \
+             never published), `alter publication {publication} set (publish_generated_columns = \
+             stored)` will do",
         )],
     },
     Explanation {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relay::State;
+use relay::{State, TopicLook};
 
 use crate::monitor::{MonitorReport, RelayReport};
 
@@ -24,6 +24,9 @@ pub(super) fn obstacle(relay: &RelayReport, monitor: &MonitorReport) -> Option<&
     }
     if !witness.lost_topics.is_empty() {
         return Some("a topic was deleted, and nobody has said whether its events are sent again");
+    }
+    if witness.topic_look == TopicLook::Due {
+        return Some("whether a topic was deleted while no router ran is not known yet");
     }
     if monitor.findings.iter().any(|finding| !finding.is_note()) {
         return Some("slot, publication and tables are not as they must be");

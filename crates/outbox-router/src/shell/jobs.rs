@@ -268,6 +268,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.coalesce = Coalesce::default();
         self.pacing.connected();
         self.input(Input::ReplicationStarted(walsender));
+        self.refresher.hasten();
         if self.stream.as_ref().is_some_and(|stream| stream.backlog_until().is_some()) {
             self.input(Input::FramesFrom(BacklogFrom::Sql));
         }

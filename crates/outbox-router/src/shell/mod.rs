@@ -358,12 +358,12 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 // One broker of several may report errors while the others work: a request shows
                 // whether Kafka answers.
                 Health::Suspect => {
-                    self.refresher.failed();
+                    self.refresher.hasten();
                     None
                 }
                 Health::Down(failure) => {
                     let failure = failure.clone();
-                    self.refresher.failed();
+                    self.refresher.hasten();
                     Some(failure)
                 }
             };

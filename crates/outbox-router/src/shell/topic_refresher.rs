@@ -44,11 +44,12 @@ enum RefreshPhase<K: Kafka> {
     /// A producer could not be made.
     Unavailable { again_at: Instant },
     /// There is a producer. `check_at` is the time of the next read of its topics; `None` while a
-    /// read is under way.
+    /// read is under way, behind which another one may be wanted soon.
     Open {
         topic_client: K::TopicClient,
         state: Option<Box<K::StateTopic>>,
         check_at: Option<Instant>,
+        is_wanted: bool,
     },
 }
 
@@ -79,7 +80,8 @@ impl<K: Kafka> TopicRefresher<K> {
 
     pub(super) fn opened(&mut self, topic_client: K::TopicClient, state: Option<K::StateTopic>) {
         let check_at = Some(Instant::now() + FIRST_READ);
-        self.phase = RefreshPhase::Open { topic_client, state: state.map(Box::new), check_at };
+        let (state, is_wanted) = (state.map(Box::new), false);
+        self.phase = RefreshPhase::Open { topic_client, state, check_at, is_wanted };
     }
 
     pub(super) fn failed_to_open(&mut self) {
@@ -109,18 +111,24 @@ impl<K: Kafka> TopicRefresher<K> {
         }
     }
 
-    /// Kafka has trouble, or may have: brings the next read forward.
-    pub(super) fn failed(&mut self) {
-        if let RefreshPhase::Open { check_at: Some(check_at), .. } = &mut self.phase {
-            *check_at = (*check_at).min(Instant::now() + RETRY_INTERVAL);
+    /// Kafka has trouble, or may have, or a session has begun, whose topics are to be seen: brings
+    /// the next read forward.
+    pub(super) fn hasten(&mut self) {
+        match &mut self.phase {
+            RefreshPhase::Open { check_at: Some(check_at), .. } => {
+                *check_at = (*check_at).min(Instant::now() + RETRY_INTERVAL);
+            }
+            RefreshPhase::Open { check_at: None, is_wanted, .. } => *is_wanted = true,
+            RefreshPhase::Opening | RefreshPhase::Unavailable { .. } => {}
         }
     }
 
     /// A read of the topics in use is done: sets the time of the next.
     pub(super) fn refreshed(&mut self) {
         self.reads_done = self.reads_done.wrapping_add(1);
-        if let RefreshPhase::Open { check_at, .. } = &mut self.phase {
-            *check_at = Some(Instant::now() + REFRESH_INTERVAL);
+        if let RefreshPhase::Open { check_at, is_wanted, .. } = &mut self.phase {
+            let wait = if std::mem::take(is_wanted) { RETRY_INTERVAL } else { REFRESH_INTERVAL };
+            *check_at = Some(Instant::now() + wait);
         }
     }
 

@@ -167,6 +167,9 @@ async fn a_claim_that_moves_a_row_to_another_partition_has_its_version() {
     assert_eq!(fixture.value(LEFT).await, "1 PROCESSING");
     let version = fixture.value("select xmin from outbox").await;
     assert_eq!(rows[0].version.to_string(), version);
+    // Its primary key has changed with its status, and it is marked by the present one.
+    assert_eq!(worker.publish(&rows).await, 1);
+    assert_eq!(fixture.value("select status from outbox").await, "PUBLISHED");
 }
 
 /// What a person was shown is not what the row is by now.

@@ -182,6 +182,7 @@ impl Relay {
             accepted: known.map_or_else(Vec::new, |known| known.accepted.clone()),
             began_without: known.and_then(|known| known.began_without.clone()),
             lost_topics: self.keeper.lost_topics(),
+            topic_look: self.keeper.topic_look(),
             verified: known.and_then(|known| Some(known.checked.as_ref()?.lsn)),
             since: known
                 .filter(|_| self.keeper.store() == WitnessStore::Kafka)

@@ -158,11 +158,11 @@ impl Cleanup<'_> {
         terminal: &mut Terminal<'_>,
     ) -> Result<(Proof, Vec<(TableName, Result<(Target, DeliveredRows), Failure>)>), TaskError>
     {
-        let targets = self.targets().await;
         let wait = self.args.wait;
         let proof = proof::prove(self.session, self.config, access, wait, terminal).await?;
         let mut proved = Vec::new();
-        for (name, target) in targets {
+        // Only now: whether there is a table of held events, which are delivered by the proof.
+        for (name, target) in self.targets().await {
             proved.push((name, self.with_proof(target, &proof).await));
         }
         Ok((proof, proved))

@@ -104,11 +104,10 @@ impl ComparedTable {
         Ok(Self { rows, number, time, scope, ids, decided })
     }
 
-    /// Takes ids for none that tell rows apart if one of these rows has a uuid that is made from the
-    /// row's content, or as the application likes (versions 3, 5 and 8 of RFC 9562).
+    /// Takes ids for none that tell rows apart if one of these rows has a uuid that is made from
+    /// the row's content, or as the application likes (versions 3, 5 and 8 of RFC 9562).
     ///
-    /// # Errors
-    /// The connection breaks.
+    /// # Errors The connection breaks.
     pub(super) async fn doubt_made_ids(
         &mut self,
         client: &Client,
@@ -276,8 +275,8 @@ impl ComparedTable {
     }
 }
 
-/// Whether ids of rows that are lost may have been given to others: a server that was restored takes
-/// numbers again, and content that is written again has the id that is made from it.
+/// Whether ids of rows that are lost may have been given to others: a server that was restored
+/// takes numbers again, and content that is written again has the id that is made from it.
 pub(super) fn may_be_given_again(gaps: &[Gap]) -> bool {
     gaps.iter().any(|gap| gap.failure.code == Code::HistoryChanged)
 }

@@ -16,12 +16,16 @@ use crate::{
     cli::{
         Confirmation, Exit, SqlMode, TaskError, TeardownArgs, Terminal,
         connect::{Access, with_connection},
-        sql,
+        polled_tables, sql,
     },
     codes::ADMIN,
     config::Config,
     held::schema::Statement,
-    polling::sql::setup::{Partitions, forget_statements, forget_switch, teardown_statements},
+    polling::sql::{
+        PolledTable,
+        setup::{Partitions, forget_statements, forget_switch, teardown_statements},
+        survey,
+    },
     postgres::{quote_literal, quote_table},
 };
 
@@ -93,6 +97,7 @@ async fn apply(
         writeln!(terminal.err, "  hint: outbox-router switch polling {ADMIN} gives it back")?;
         return Ok(Exit::Failure);
     }
+    say_pending(client, config, terminal).await?;
     if args.confirmation == Confirmation::Ask {
         let name = config.name.as_str();
         let question = format!(
@@ -174,6 +179,44 @@ async fn handed(
         format!("it was handed to the stream, whose slot {slot} is there")
     };
     Ok(Some(format!("table {table}: {what}")))
+}
+
+/// Says of each table which rows no worker has sent. Where a stream goes on, they are older than
+/// its slot.
+async fn say_pending(
+    client: &Client,
+    config: &Config,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), TaskError> {
+    let settings = polled_tables::settings(config);
+    for table in config.polled_tables() {
+        let name = &table.outbox.name;
+        let counted = async {
+            let known = PolledTable::read(client, &table, &settings).await?;
+            survey(client, &known).await
+        };
+        let counted = counted.await;
+        if counted.is_err() {
+            // The statement that was refused leaves its transaction open.
+            client.batch_execute("rollback").await?;
+        }
+        let out = &mut terminal.out;
+        match counted {
+            Ok(rows) => {
+                for rows in rows.unsent() {
+                    writeln!(out, "table {name}: {rows}, and sent by nobody from now on")?;
+                }
+            }
+            Err(why) => {
+                writeln!(
+                    out,
+                    "table {name}: which rows are pending is not known: {}",
+                    why.message
+                )?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A worker that runs would go on without its index and announcements.

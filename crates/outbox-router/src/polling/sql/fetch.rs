@@ -235,7 +235,7 @@ fn claiming(table: &PolledTable) -> (String, [String; 2]) {
     let names = row_names(table);
     let columns_read = table.row.columns.len();
     let plain: String = (0..columns_read).map(|place| format!("c{place}, ")).collect();
-    let claimed = plain.replace('c', "p.c");
+    let claimed = columns_claimed(table);
     let picked = table.same_row("p", |index| format!("p{index}"));
     let taken = table.same_row("p", |index| {
         let place = table.identity.get(index).map_or(0, |column| column.place);
@@ -267,8 +267,32 @@ fn claiming(table: &PolledTable) -> (String, [String; 2]) {
     (select, [taking, rest])
 }
 
+/// The columns of a claimed row: as they were read, but for those of its identity that the claim
+/// has written, by which it is marked.
+fn columns_claimed(table: &PolledTable) -> String {
+    let written = claim_columns(table);
+    let mut all = String::new();
+    for (place, column) in table.row.columns.iter().enumerate() {
+        let is_identity = table.identity.iter().any(|identity| identity.place == place);
+        let is_written = is_identity && written.iter().any(|(name, _)| **name == column.name);
+        if is_written {
+            write!(all, "t.{} as c{place}, ", quote_identifier(&column.name)).unwrap_or_default();
+        } else {
+            write!(all, "p.c{place}, ").unwrap_or_default();
+        }
+    }
+    all
+}
+
 /// What a claim writes.
 fn claim(table: &PolledTable) -> String {
+    let set = claim_columns(table);
+    let set = set.iter().map(|(name, value)| format!("{} = {value}", quote_identifier(name)));
+    set.collect::<Vec<_>>().join(", ")
+}
+
+/// The columns that a claim writes, each with its value.
+fn claim_columns(table: &PolledTable) -> Vec<(&String, String)> {
     let claim = &table.marks.claim;
     let mut set = Vec::new();
     if let Some(status) = table.marks.written_status()
@@ -283,8 +307,7 @@ fn claim(table: &PolledTable) -> String {
     set.extend(
         claim.by.as_ref().map(|by| (by, list([table.settings.worker.to_string().as_str()]))),
     );
-    let set = set.iter().map(|(name, value)| format!("{} = {value}", quote_identifier(name)));
-    set.collect::<Vec<_>>().join(", ")
+    set
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::{
     kept_from_stream::{is_among, named_oids},
     literals::literal,
     settings::{SqlSettings, TableConfig},
-    survey::{RowCount, survey},
+    survey::{TableSurvey, survey},
     table::PolledTable,
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
@@ -44,7 +44,7 @@ pub(crate) async fn former(
             match count(client, &name, table, settings).await {
                 Ok(rows) => {
                     pending
-                        .extend(failure(&name, rows).map(|failure| (TableIndex(place), failure)));
+                        .extend(failure(&name, &rows).map(|failure| (TableIndex(place), failure)));
                     unknown = None;
                     break;
                 }
@@ -68,23 +68,22 @@ async fn count(
     name: &TableName,
     like: &TableConfig,
     settings: &SqlSettings,
-) -> Result<RowCount, Failure> {
+) -> Result<TableSurvey, Failure> {
     let outbox = OutboxTable { name: name.clone(), ..like.outbox.clone() };
     let config = TableConfig { outbox, ..like.clone() };
     let table = PolledTable::read(client, &config, settings).await?;
-    Ok(survey(client, &table).await?.pending)
+    survey(client, &table).await
 }
 
-fn failure(table: &TableName, pending: RowCount) -> Option<Failure> {
-    let rows = match pending {
-        RowCount::Exactly(0) => return None,
-        RowCount::Exactly(1) => "1 row is".to_owned(),
-        RowCount::Exactly(rows) => format!("{rows} rows are"),
-        RowCount::AtLeast(rows) => format!("more than {rows} rows are"),
-    };
+fn failure(table: &TableName, rows: &TableSurvey) -> Option<Failure> {
+    let unsent = rows.unsent();
+    if unsent.is_empty() {
+        return None;
+    }
     let what = format!(
-        "{rows} pending in {table}, which workers of this pipeline have polled, and which the \
-         configuration does not name: they are sent by no worker"
+        "{} in {table}, which workers of this pipeline have polled, and which the \
+         configuration does not name: they are sent by no worker",
+        unsent.join(" and ")
     );
     Some(named(Failure::of(Case::FormerPending, what), table))
 }

@@ -261,8 +261,9 @@ fn note_sql(oid: u32, worker: &Worker, until: &str) -> String {
     )
 }
 
-/// Notes the partitions of a table, once each: rows of one that is detached are pending still, unless
-/// the table is handed over. No partition is locked for it, by which a lease would wait for those who alter the table.
+/// Notes the partitions of a table, once each: rows of one that is detached are pending still,
+/// unless the table is handed over. No partition is locked for it, by which a lease would wait for
+/// those who alter the table.
 fn note_partitions_sql(oid: u32, worker: &Worker, closed: &str) -> String {
     let name = literal(&worker.name);
     format!(

@@ -31,6 +31,16 @@ impl RowCount {
             Self::Exactly(rows) | Self::AtLeast(rows) => rows,
         }
     }
+
+    /// The beginning of a sentence about the rows; `None` where there are none.
+    pub fn are(self) -> Option<String> {
+        match self {
+            Self::Exactly(0) => None,
+            Self::Exactly(1) => Some("1 row is".to_owned()),
+            Self::Exactly(rows) => Some(format!("{rows} rows are")),
+            Self::AtLeast(rows) => Some(format!("more than {rows} rows are")),
+        }
+    }
 }
 
 /// The rows of a table, by their states.
@@ -56,6 +66,21 @@ pub struct TableSurvey {
     pub stranded: RowCount,
     /// Claimed by a worker, this one or another.
     pub processing: RowCount,
+}
+
+impl TableSurvey {
+    /// The rows that were not sent, as people are told of them: each state that has some, as the
+    /// beginning of a sentence.
+    pub fn unsent(&self) -> Vec<String> {
+        let states = [
+            (self.pending, "pending"),
+            (self.abandoned, "abandoned"),
+            (self.stranded, "of unknown status"),
+        ];
+        let said =
+            states.iter().filter_map(|(rows, state)| Some(format!("{} {state}", rows.are()?)));
+        said.collect()
+    }
 }
 
 /// Counts the rows.

@@ -1,7 +1,10 @@
 //! Topics that are deleted, and what the witness keeps of that.
 
 use super::{world::World, *};
-use crate::witness::{LostTopic, TopicSight, TopicUuid};
+use crate::{
+    telemetry::TopicLook,
+    witness::{LostTopic, TopicSight, TopicUuid},
+};
 
 const TOPIC: &str = "outbox.event.order";
 
@@ -27,7 +30,10 @@ fn a_topic_made_again_while_no_router_ran_is_noted_until_a_person_accepts_it() {
     world.restart();
     world.connect();
     assert_eq!(world.script.relay.topics_produced_to().collect::<Vec<_>>(), [TOPIC]);
+    let look = |world: &World| world.script.relay.snapshot(world.script.at).witness.topic_look;
+    assert_eq!(look(&world), TopicLook::Due);
     see(&mut world, is("B"));
+    assert_eq!(look(&world), TopicLook::Complete);
     assert_eq!(world.script.state(), (State::Streaming, None), "nothing stops for it");
     let noted = lost(&world);
     assert_eq!(noted.len(), 1);

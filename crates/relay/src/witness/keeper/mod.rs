@@ -68,6 +68,8 @@ pub(crate) struct Keeper {
     last_write_number: u64,
     /// Keys of sessions before the present one.
     keys_to_delete: VecDeque<Vec<u8>>,
+    /// Topics of the witness with which the present session began, at which nobody has looked since.
+    unseen_topics: BTreeSet<String>,
 }
 
 /// What a session had acknowledged when it ended.
@@ -140,6 +142,7 @@ impl Keeper {
             written_at: None,
             last_write_number: 0,
             keys_to_delete: VecDeque::new(),
+            unseen_topics: BTreeSet::new(),
         }
     }
 
@@ -154,6 +157,7 @@ impl Keeper {
     /// A session begins, and will write this record. The keys of earlier sessions are to be
     /// deleted.
     pub(crate) fn begin(&mut self, id: SessionId, sessions: u64, witness: Witness) {
+        self.unseen_topics = witness.topics.keys().cloned().collect();
         let Some(settings) = &self.settings else {
             self.witness = Some(witness);
             return;

@@ -3,6 +3,7 @@
 use super::{Keeper, Unwritten};
 use crate::{
     routing::topic::TopicName,
+    telemetry::TopicLook,
     witness::{LostTopic, TopicSight, acceptance::Changed},
 };
 
@@ -18,6 +19,7 @@ impl Keeper {
         };
         let mut changed = Changed::No;
         for (topic, sight) in topics {
+            self.unseen_topics.remove(topic.as_str());
             if record.see_topic(topic.as_str(), sight.clone()) == Changed::Yes {
                 changed = Changed::Yes;
             }
@@ -33,6 +35,11 @@ impl Keeper {
         let in_memory = self.witness.as_ref().filter(|_| self.settings.is_none());
         let witness = own.or(in_memory);
         witness.into_iter().flat_map(|witness| witness.topics.keys()).map(String::as_str)
+    }
+
+    /// Whether the session has looked at every topic that was produced to before it.
+    pub(crate) fn topic_look(&self) -> TopicLook {
+        if self.unseen_topics.is_empty() { TopicLook::Complete } else { TopicLook::Due }
     }
 
     /// The topics that are gone: what this session has noted counts before it is in Kafka.
