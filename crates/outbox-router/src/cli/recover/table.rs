@@ -107,7 +107,8 @@ impl ComparedTable {
     /// Takes ids for none that tell rows apart if one of these rows has a uuid that is made from
     /// the row's content, or as the application likes (versions 3, 5 and 8 of RFC 9562).
     ///
-    /// # Errors The connection breaks.
+    /// # Errors
+    /// The connection breaks.
     pub(super) async fn doubt_made_ids(
         &mut self,
         client: &Client,

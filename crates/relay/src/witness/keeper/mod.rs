@@ -68,7 +68,8 @@ pub(crate) struct Keeper {
     last_write_number: u64,
     /// Keys of sessions before the present one.
     keys_to_delete: VecDeque<Vec<u8>>,
-    /// Topics of the witness with which the present session began, at which nobody has looked since.
+    /// Topics of the witness with which the present session began, and which were not looked at
+    /// since.
     unseen_topics: BTreeSet<String>,
 }
 
