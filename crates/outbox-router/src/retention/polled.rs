@@ -10,8 +10,8 @@ use super::{
 use crate::{
     held::schema::Statement,
     polling::sql::{
-        PARTITION, is_among,
-        setup::{PENDING_INDEX, Partitions, forget_statements, teardown_statements},
+        is_among,
+        setup::{PARTITION, PENDING_INDEX, Partitions, forget_statements, teardown_statements},
     },
     postgres::{quote_identifier, quote_literal},
 };

@@ -124,7 +124,7 @@ async fn workers_that_are_long_gone_are_forgotten() {
     let fixture = fixture().await;
     fixture
         .run(
-            "insert into outbox_router.worker select 'outbox'::regclass, gen_random_uuid(), 'x', \
+            "insert into outbox_router.worker select 'outbox'::regclass, gen_random_uuid(), 'w', \
              now() - make_interval(mins => i * 45), 1 from generate_series(1, 2) i",
         )
         .await;

@@ -226,3 +226,34 @@ async fn rows_that_are_pending_in_a_partition_that_was_detached_are_counted() {
     }
     assert_eq!(fixture.value("select count(*) from outbox_router.worker").await, "0");
 }
+
+/// By one's own marks nothing says which rows the other has not sent.
+#[tokio::test]
+async fn no_row_is_removed_from_a_table_that_another_pipeline_has_polled() {
+    let fixture = Fixture::new(&default_table(", published_at timestamptz")).await;
+    let mut worker = fixture.worker(polling()).await;
+    assert_eq!(worker.database.refuse_shared(TABLE).await, Ok(()));
+    let mut leases = fixture.leases(worker.id, Duration::from_secs(600));
+    let hold = || LeaseRequest::Hold { wanted: vec![64] };
+    leases.answer(&hold()).await.unwrap();
+    assert_eq!(worker.database.refuse_shared(TABLE).await, Ok(()), "its own workers");
+    let long_gone = "insert into outbox_router.worker select relation, gen_random_uuid(), n, \
+         now() - interval '1 day', 1 from outbox_router.worker, (values ('w'), ('other')) v (n)";
+    fixture.run(long_gone).await;
+    leases.answer(&hold()).await.unwrap();
+    let names = "select string_agg(name, ' ' order by name) from outbox_router.worker";
+    assert_eq!(fixture.value(names).await, "other w", "its own are forgotten");
+    let failure = worker.database.refuse_shared(TABLE).await.unwrap_err();
+    assert_eq!(failure.case, Some(Case::RetentionPolled));
+    assert!(failure.message.contains("was polled by workers of other, too"), "{failure}");
+    for statement in setup::forget_own_statements(&name(), "w") {
+        fixture.run(&statement.sql).await;
+    }
+    assert_eq!(fixture.value(names).await, "other");
+    assert_eq!(fixture.value("select count(*) from outbox_router.lease").await, "64");
+    for statement in setup::forget_own_statements(&name(), "other") {
+        fixture.run(&statement.sql).await;
+    }
+    assert_eq!(fixture.value("select count(*) from outbox_router.lease").await, "0");
+    assert_eq!(worker.database.refuse_shared(TABLE).await, Ok(()));
+}

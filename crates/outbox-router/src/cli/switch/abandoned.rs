@@ -1,6 +1,6 @@
 //! Rows that the stream never sends: they are older than the slot, and nobody tries them any more.
 
-use relay::{Case, Failure, HoldKeys, Name, polling::TableIndex};
+use relay::{Case, Code, Failure, HoldKeys, Name, polling::TableIndex};
 
 use super::{Described, Switching};
 use crate::{
@@ -12,6 +12,13 @@ impl Switching<'_> {
     /// Later rows of their keys wait for abandoned rows, and would never be sent.
     pub(super) async fn refuse_abandoned(&self, last: &mut Described) -> Result<(), TaskError> {
         let Described { database, tables, .. } = last;
+        // Nor rows of a table that was polled before, such as a partition that is detached. Before
+        // there are tables of workers, none was.
+        match database.former().await {
+            Ok(former) => former.into_iter().next().map_or(Ok(()), |(_, failure)| Err(failure))?,
+            Err(failure) if failure.code == Code::LeaseTable => {}
+            Err(failure) => return Err(failure.into()),
+        }
         for (place, table) in tables.iter().enumerate() {
             let found = database.survey(TableIndex(place)).await?;
             // A stream would never send them, and nobody would look for them any more.

@@ -171,7 +171,7 @@ impl Switching<'_> {
     ) -> Result<WorkerParts<Endpoint>, Failure> {
         let (config, lease) = (self.config, prepare::lease_length(self.config));
         let settings = self.sql_settings(holder, RowScope::Switched);
-        let name = format!("{} switch", config.name);
+        let name = config.name.clone();
         let names = self.names.clone();
         Ok(WorkerParts {
             poller,

@@ -23,7 +23,7 @@ use crate::{
     held::schema::Statement,
     polling::sql::{
         PolledTable,
-        setup::{Partitions, forget_statements, forget_switch, teardown_statements},
+        setup::{Partitions, forget_own_statements, forget_switch, teardown_statements},
         survey,
     },
     postgres::{quote_literal, quote_table},
@@ -57,8 +57,8 @@ fn print(
     writeln!(out, "-- pending rows stay pending, and nobody delivers them any more")?;
     for outbox in config.tables() {
         let objects = teardown_statements(&outbox.name, Partitions::None);
-        for Statement { purpose, sql } in objects.into_iter().chain(forget_statements(&outbox.name))
-        {
+        let forgotten = forget_own_statements(&outbox.name, &config.name);
+        for Statement { purpose, sql } in objects.into_iter().chain(forgotten) {
             writeln!(out, "-- {purpose}\n{sql};")?;
         }
         let Statement { purpose, sql } = forget_switch(&outbox.name);
@@ -116,7 +116,7 @@ async fn apply(
         }
         let mut statements = teardown_statements(name, partitions(client, &quoted).await?);
         if has_leases {
-            statements.extend(forget_statements(name));
+            statements.extend(forget_own_statements(name, &config.name));
         }
         if has_switch {
             statements.push(forget_switch(name));

@@ -5,7 +5,7 @@ use relay::{
     source::{CatalogRelation, Oid, Publication},
 };
 
-use super::{FILTERS_SINCE, values::numbers};
+use super::values::{FILTERS_SINCE, numbers};
 use crate::postgres::{TextQuery, one_row};
 
 /// Asks for it in the snapshot of the catalog: a visible row whose `xmax` had not ended there. An

@@ -16,10 +16,8 @@ mod next;
 mod rows;
 mod values;
 
-use values::{numbers, oid, read_kind, read_name, values};
+use values::{FILTERS_SINCE, numbers, oid, read_kind, read_name, values};
 
-/// The first version with row filters, column lists and FOR TABLES IN SCHEMA.
-const FILTERS_SINCE: i32 = 15_00_00;
 /// The first version that can publish generated columns; its `pg_publication_tables.attnames` lists
 /// those that are published. In earlier versions that list may contain generated columns although
 /// they are never published.

@@ -7,6 +7,9 @@ use relay::{
 
 use crate::postgres::{TextRow, quote_literal};
 
+/// The first version with row filters, column lists and FOR TABLES IN SCHEMA.
+pub(super) const FILTERS_SINCE: i32 = 15_00_00;
+
 pub(super) fn oid(row: &mut TextRow) -> Result<Oid, Failure> {
     row.parsed().map(Oid::from_u32)
 }

@@ -99,6 +99,7 @@ impl<C: Connect> Sweeper<C> {
     async fn removal(&mut self, table: TableIndex) -> Result<Removal, Failure> {
         // A column or an index may have been added since the last sweep.
         self.database.describe(table).await?;
+        self.database.refuse_shared(table).await?;
         let known: Option<&PolledTable> = self.database.table(table);
         let known = known.ok_or_else(|| {
             Failure::new(Code::Polling, "a table was not described before it was swept")

@@ -18,6 +18,7 @@ use super::{
     failure::{Write, malformed, of_table, of_write, unfit},
     fetch::FetchText,
     former::former,
+    holders::polled_by_others,
     holders::{Shares, shares},
     measure::measure,
     removal::Removal,
@@ -296,6 +297,19 @@ impl<C: Connect> Database<C> {
         let own = (self.settings.name.as_str(), &self.settings.stream);
         let read = async |client: &Client| shares(client, table, own).await;
         self.connection.ask(REQUEST_LIMIT, read).await
+    }
+
+    /// Refuses to remove rows of a table that another pipeline has polled, too.
+    ///
+    /// # Errors
+    /// It has (P038); the table is not described; this role may not read who polls (P042); the
+    /// connection fails.
+    pub async fn refuse_shared(&mut self, table: TableIndex) -> Result<(), Failure> {
+        let known = known(&self.tables, table)?;
+        let (name, oid) = (known.table.name(), known.table.oid());
+        let own = &self.settings.name;
+        let read = async |client: &Client| polled_by_others(client, (name, oid), own).await;
+        self.connection.ask(REQUEST_LIMIT, read).await?.map_or(Ok(()), Err)
     }
 
     /// Counts the pending rows of tables that were polled, and that the configuration names no

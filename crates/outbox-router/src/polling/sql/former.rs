@@ -4,7 +4,6 @@
 
 use relay::{Case, Failure, Name, OutboxTable, TableName, polling::TableIndex};
 use tokio_postgres::Client;
-use uuid::Uuid;
 
 use super::{
     connection::run,
@@ -12,14 +11,12 @@ use super::{
     kept_from_stream::{is_among, named_oids},
     literals::literal,
     settings::{SqlSettings, TableConfig},
+    setup::PARTITION,
     survey::{TableSurvey, survey},
     table::PolledTable,
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
 use crate::postgres::{quote_table, sql_failure};
-
-/// The holder in `outbox_router.worker` of what is there as a partition of a polled table.
-pub(crate) const PARTITION: Uuid = Uuid::nil();
 
 /// Former tables with pending rows, each as the table of the configuration whose marks it has, by
 /// its place. One that has those of none, or that this role may not read, is left out, unless it

@@ -12,6 +12,7 @@ use super::{
     kept_from_workers::kept_from_workers,
     literals::literal,
     settings::StreamNames,
+    setup::PARTITION,
     switch::{self, Closed},
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
@@ -80,6 +81,41 @@ pub(super) async fn shares(
         Some(failure) => Some(failure),
     };
     Ok(Shares { holders, handed })
+}
+
+/// Why no row of a table may be removed by the marks of this pipeline: another one has polled it,
+/// and its marks are its own. Where there is no table of workers, nobody has.
+///
+/// # Errors
+/// The connection breaks, or this role may not read that table (P042).
+pub(super) async fn polled_by_others(
+    client: &Client,
+    (table, oid): (&TableName, u32),
+    own: &str,
+) -> Result<Option<Failure>, Failure> {
+    let (own, none) = (literal(own), "to_regclass('outbox_router.worker') is null");
+    let there = run(client, &format!("select {none}")).await.map_err(of_lease)?;
+    let is_missing = there.first().and_then(|answer| answer.rows.first()?.try_get(0).ok()?);
+    if is_missing == Some("t") {
+        return Ok(None);
+    }
+    let others = format!(
+        "select string_agg(distinct name, ', ') from outbox_router.worker \
+         where relation = {oid} and name <> {own} and holder <> '{PARTITION}'"
+    );
+    let answers = run(client, &others).await.map_err(of_lease)?;
+    let others = answers.first().and_then(|answer| answer.rows.first()?.try_get(0).ok()?);
+    Ok(others.map(|others| {
+        let what = format!(
+            "table {table} was polled by workers of {others}, too: which rows they have not \
+             delivered is not known here, so all rows of it stay"
+        );
+        let forget = format!(
+            "delete from outbox_router.worker where relation = {}::regclass and name <> {own}",
+            literal(&quote_table(table))
+        );
+        Failure::of(Case::RetentionPolled, what).naming(Name::Statements, forget)
+    }))
 }
 
 /// Why a worker is given no keys of a table.

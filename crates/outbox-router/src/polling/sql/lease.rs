@@ -16,18 +16,19 @@ use super::{
     connection::{Answer, Connection, run},
     failure::{malformed, of_lease},
     fence::is_still,
-    former::PARTITION,
     holders::polled_by_other,
     kept_from_workers::kept_from_workers,
     literals::literal,
     oids::oids,
     settings::StreamNames,
+    setup::PARTITION,
     switch,
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
 use crate::{monitor::Connect, polling::clock::LeaseClock};
 
-/// For how long a worker that is not heard of is remembered.
+/// For how long workers of this pipeline remember one of theirs that is not heard of. Those of
+/// another pipeline stay: their rows say that it has marks of its own on the table.
 const REMEMBERED: Duration = Duration::from_secs(3_600);
 
 /// The leases of one worker, on a connection of their own: they are renewed while rows are read.
@@ -318,7 +319,8 @@ fn release_sql(oid: u32, worker: &Worker) -> String {
 /// first, and locks the table that says so until the end: so whoever says it waits for everybody
 /// who has not read it.
 fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
-    let Worker { id, lease, requests: RequestNumber(request), .. } = worker;
+    let Worker { id, name, lease, requests: RequestNumber(request) } = worker;
+    let name = literal(name);
     let until = format!("now() + {}", interval(*lease));
     // Who wants nothing shares the table with nobody.
     let seen_until = if wanted == 0 { "now()" } else { until.as_str() };
@@ -334,7 +336,7 @@ fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
          {}; \
          delete from outbox_router.worker where (relation, holder) in ( \
            select relation, holder from outbox_router.worker w \
-           where (relation = {oid} and seen_until < now() - {}) \
+           where (relation = {oid} and name = {name} and seen_until < now() - {}) \
              or (holder = '{PARTITION}' \
                and not exists (select from pg_class c where c.oid = w.relation)) \
            for update skip locked); \

@@ -59,7 +59,7 @@ mod words;
 pub use columns::{ColumnAdvice, Numbering, columns};
 pub use database::Database;
 pub use decisions::{Dropped, drop_rows, requeue};
-pub(crate) use former::{PARTITION, former};
+pub(crate) use former::former;
 pub(crate) use holders::handed;
 pub use holders::{Holder, Shares};
 pub use indexes::{IndexTrouble, IndexWork};

@@ -1,8 +1,8 @@
 //! What `setup` makes for the polling source. Every statement may be run again.
 
 use relay::TableName;
+use uuid::Uuid;
 
-use super::former::PARTITION;
 use crate::{
     held::schema::Statement,
     postgres::{object_name, quote_identifier, quote_literal, quote_table},
@@ -36,7 +36,10 @@ if not exists (select from pg_catalog.pg_attribute \
 where attrelid = 'outbox_router.lease'::regclass and attname = 'request' and not attisdropped) \
 then alter table \"outbox_router\".\"lease\" add column \"request\" bigint; end if; end $$";
 
-/// With [`super::former::PARTITION`] as its holder, `relation` is a partition that workers have
+/// The holder in `outbox_router.worker` of what is there as a partition of a polled table.
+pub(crate) const PARTITION: Uuid = Uuid::nil();
+
+/// With [`PARTITION`] as its holder, `relation` is a partition that workers have
 /// read.
 const WORKER: &str = "\
 create table if not exists \"outbox_router\".\"worker\" (
@@ -150,6 +153,26 @@ pub fn forget_statements(table: &TableName) -> Vec<Statement> {
         forget("which worker has which keys", "lease", table),
         forget("which workers there are", "worker", table),
         forget_partitions(table),
+    ]
+}
+
+/// The same for one pipeline, by its name. Another one that has polled the table has marks of its
+/// own: that it has stays known, and so do the keys that it may hold.
+pub fn forget_own_statements(table: &TableName, name: &str) -> Vec<Statement> {
+    let name = quote_literal(name);
+    let own = |Statement { purpose, sql }, condition: String| Statement {
+        purpose,
+        sql: format!("{sql} and {condition}"),
+    };
+    let others = format!(
+        "not exists (select from \"outbox_router\".\"worker\" o where o.\"relation\" = to_regclass({}) and \
+         o.\"name\" <> {name})",
+        quote_literal(&quote_table(table))
+    );
+    vec![
+        own(forget("which worker has which keys", "lease", table), others),
+        own(forget("which workers there are", "worker", table), format!("\"name\" = {name}")),
+        own(forget_partitions(table), format!("\"name\" = {name}")),
     ]
 }
 
