@@ -44,6 +44,22 @@ async fn what_setup_creates_is_found_by_the_next_setup() {
 }
 
 #[tokio::test]
+async fn rows_that_are_older_than_the_slot_are_said_to_be_in_none() {
+    let server = Server::start();
+    let older = "rows written to public.outbox before now are not delivered; to have them sent: ";
+    server.run_command(&["setup", "--create-table", "--apply"]).await;
+    server.sql("select pg_drop_replication_slot('outbox_router')");
+    let empty = server.run_command(&APPLY).await;
+    assert!(empty.exit == Exit::Done && !empty.out.contains("before now"), "{empty:?}");
+    server.sql("select pg_drop_replication_slot('outbox_router')");
+    server.sql(
+        "insert into outbox (aggregate_type, aggregate_id, event_type) values ('a', 'b', 'c')",
+    );
+    let older_row = server.run_command(&APPLY).await;
+    assert!(older_row.exit == Exit::Done && older_row.out.contains(older), "{older_row:?}");
+}
+
+#[tokio::test]
 async fn a_table_without_an_index_on_its_time_is_reported_with_the_statement() {
     let server = Server::start();
     let made = server.run_command(&APPLY).await;

@@ -122,7 +122,9 @@ impl RowsWorld {
             self.set_publish(Inserts::Published);
             return Done::seen("inserts published again");
         }
-        let seen = match self.random.below(63) {
+        // A commit waits for its standby: much is done meanwhile.
+        let all = if self.database.altering.is_some() && self.random.one_in(2) { 52 } else { 63 };
+        let seen = match self.random.below(all) {
             0..=5 => self.begin(),
             6..=19 => self.write(),
             20..=29 => self.end_one(),

@@ -46,8 +46,9 @@ use super::{
     sql,
 };
 use crate::{
-    codes,
+    codes::ADMIN,
     config::{Config, SourceKind},
+    postgres::quote_table,
 };
 pub use args::{BackfillArgs, OlderRows, SetupArgs};
 use backfill::{Backfill, Backfilled, DividedSlot};
@@ -213,7 +214,7 @@ fn say_next(next: Next, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
             out,
             "next: outbox-router recover {} sends the missing rows and closes the gap; or \
              outbox-router accept gives them up; only then: outbox-router run",
-            codes::ADMIN
+            ADMIN
         ),
         Next::AcceptFirst => {
             writeln!(out, "next: outbox-router accept, and only then: outbox-router run")
@@ -338,8 +339,37 @@ impl Slots<'_> {
             (None, OlderRows::Leave) => {
                 let created = slot::create(access, name, version, args.wait, terminal.out);
                 Box::pin(created).await?;
+                self.say_older(terminal).await?;
                 Ok(Some(Made::without_rows(SlotOrigin::Now)))
             }
         }
+    }
+
+    /// Names the tables that have rows, which no slot that is made now has. Whoever may not read a
+    /// table is told nothing of it.
+    async fn say_older(&self, terminal: &mut Terminal<'_>) -> Result<(), TaskError> {
+        let tables = self.tables;
+        let having = with_connection(self.access, "setup", async |client| {
+            let mut having = Vec::new();
+            for table in tables {
+                let query = format!("select exists (select from {})", quote_table(table));
+                if let Ok(row) = client.query_one(&query, &[]).await
+                    && row.try_get(0)?
+                {
+                    having.push(table.to_string());
+                }
+            }
+            Ok(having)
+        });
+        let having = having.await?.join(", ");
+        if !having.is_empty() {
+            writeln!(
+                terminal.out,
+                "  rows written to {having} before now are not delivered; to have them sent: \
+                 outbox-router teardown --apply {ADMIN}, then outbox-router setup --apply \
+                 --backfill {ADMIN}"
+            )?;
+        }
+        Ok(())
     }
 }
