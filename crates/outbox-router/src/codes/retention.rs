@@ -75,7 +75,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
         case_remedy(
             Case::RetentionPolled,
             "workers of a configuration that polls (postgres.source = \"polling\") have, or may have, \
-             rows of the table to deliver, and their marks are not looked at",
+             rows of the table to deliver, which nothing here shows",
             "give each pipeline a table of its own, or set retention.mode = \"off\" for this one. Where no worker is to poll the table any more and no pending row matters, \
              stop them, and forget them, as the owner of the schema outbox_router: {statements}",
         ),

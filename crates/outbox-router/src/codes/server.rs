@@ -211,7 +211,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  the configuration, or was a partition, and is detached. To have the rows sent, add an [[outbox]] for {table}, and \
                  restart; later rows of their keys may be sent before them. To give them up, mark \
                  them as published, or drop the table, or \
-                 `delete from outbox_router.worker where relation = '{quoted_table}'::regclass`",
+                 `delete from outbox_router.worker where relation = '{quoted_table}'::regclass or \
+                 relation in (select relid from pg_partition_tree('{quoted_table}'))`. Where this \
+                 role may not read it: grant it SELECT on the table",
             ),
             case_remedy(
                 Case::IndexNameTaken,

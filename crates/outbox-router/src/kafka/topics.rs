@@ -363,7 +363,7 @@ impl TopicClient {
 fn uuid_of(sight: TopicSight) -> Option<TopicUuid> {
     match sight {
         TopicSight::Is(uuid) => Some(uuid),
-        TopicSight::Missing => None,
+        TopicSight::Missing | TopicSight::Untold => None,
     }
 }
 

@@ -11,7 +11,10 @@ use crate::{
     held::schema::Statement,
     polling::sql::{
         is_among,
-        setup::{PARTITION, PENDING_INDEX, Partitions, forget_statements, teardown_statements},
+        setup::{
+            NEVER_HELD, PARTITION, PENDING_INDEX, Partitions, forget_statements,
+            teardown_statements,
+        },
     },
     postgres::{quote_identifier, quote_literal},
 };
@@ -102,15 +105,16 @@ fn polled_sql(pipeline: &str, oid: u32, switched: &str) -> String {
            string_agg(distinct w.name, ', '), \
            count(*) filter (where w.seen_until > now()) \
          from (select relation from outbox_router.lease \
-           union select relation from outbox_router.worker where holder <> '{PARTITION}' \
+           union select relation from outbox_router.worker where {is_worker} \
            union select i.indrelid from pg_index i join pg_class x on x.oid = i.indexrelid \
              where starts_with(x.relname::text, {index})) p (relation) \
          join pg_class c on c.oid = p.relation join pg_namespace n on n.oid = c.relnamespace \
-         left join outbox_router.worker w on w.relation = p.relation \
+         left join outbox_router.worker w on w.relation = p.relation and {is_worker} \
          where {among} and (not {switched} or w.name <> {own}) \
          group by 1, 2, 3 order by 4 desc nulls last, 1, 2 limit 1",
         index = quote_literal(PENDING_INDEX),
         among = is_among("p.relation", &oid.to_string()),
         own = quote_literal(pipeline),
+        is_worker = format_args!("holder <> '{PARTITION}' and seen_until > {NEVER_HELD}"),
     )
 }

@@ -337,7 +337,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         let sights = in_use.iter().filter_map(|(_, name, reading)| {
             let sight = match (reading.lookup, &reading.uuid) {
                 (TopicLookup::Gone, _) => TopicSight::Missing,
-                (_, uuid) => TopicSight::Is(uuid.clone()?),
+                (_, Some(uuid)) => TopicSight::Is(uuid.clone()),
+                (TopicLookup::Partitions(_), None) => TopicSight::Untold,
+                (TopicLookup::Unclear, None) => return None,
             };
             Some((name.clone(), sight))
         });
@@ -371,5 +373,6 @@ fn seen(topic_client: &impl TopicClient, names: Vec<TopicName>) -> Vec<(TopicNam
         return Vec::new();
     }
     let sights = topic_client.sights(&names.iter().collect::<Vec<_>>());
-    names.into_iter().zip(sights).filter_map(|(name, sight)| Some((name, sight?))).collect()
+    let told = |sight: Option<TopicSight>| sight.unwrap_or(TopicSight::Untold);
+    names.into_iter().zip(sights).map(|(name, sight)| (name, told(sight))).collect()
 }

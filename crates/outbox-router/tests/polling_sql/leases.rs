@@ -71,11 +71,12 @@ async fn shares_are_disjoint_and_cover_all_and_shrink_for_a_third_worker() {
 #[tokio::test]
 async fn workers_of_another_configuration_are_given_nothing() {
     let fixture = fixture().await;
-    let named = |name: &str| {
-        let (id, tables) = (Uuid::new_v4(), vec![crate::fixture::name()]);
+    let named = |id: Uuid, name: &str| {
+        let tables = vec![crate::fixture::name()];
         LeaseTable::new(fixture.connector(), tables, id, name.to_owned(), LEASE)
     };
-    let (mut a, mut b) = (named("a"), named("b"));
+    let first = Uuid::new_v4();
+    let (mut a, mut b) = (named(first, "a"), named(Uuid::new_v4(), "b"));
     let refused = async |worker: &mut LeaseTable<Connector>| {
         let failure = worker.answer(&hold(vec![64])).await.unwrap_err();
         assert_eq!(failure.case, Some(Case::PolledByOther), "{failure}");
@@ -84,10 +85,17 @@ async fn workers_of_another_configuration_are_given_nothing() {
     refused(&mut a).await;
     let renewed = b.answer(&hold(vec![64])).await.unwrap();
     assert_eq!((held(&renewed), workers(&renewed)), (ShardSet::ALL, 1), "it shares with nobody");
+    let names = "select string_agg(name, ' ') from outbox_router.worker";
+    assert_eq!(fixture.value(names).await, "b", "who was given nothing has marked nothing");
     // Two that began at the same time.
-    let both = "update outbox_router.lease set holder = (select holder from outbox_router.worker \
-                where name = 'a') where shard < 32";
-    fixture.run(both).await;
+    let both = format!(
+        "insert into outbox_router.worker values ('outbox', '{first}', 'a', now(), 0); \
+         update outbox_router.lease set holder = '{first}' where shard < 32"
+    );
+    fixture.run(&both).await;
+    let drained = b.answer(&hold(vec![64])).await.unwrap();
+    assert_eq!((held(&drained).len(), share(&drained)), (32, Share::None), "it may be at work");
+    assert!(b.answer(&hold(vec![0])).await.is_err(), "all of it is given back");
     refused(&mut b).await;
     assert_eq!(held(&a.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
     // What has ended keeps nobody.

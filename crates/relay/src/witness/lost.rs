@@ -38,6 +38,8 @@ pub enum TopicSight {
     Is(TopicUuid),
     /// No topic.
     Missing,
+    /// The brokers answer, and do not say it: they know no ids, or this client may not ask.
+    Untold,
 }
 
 /// What the witness knows of a topic that the pipeline has produced to.

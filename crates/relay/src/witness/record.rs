@@ -229,10 +229,12 @@ impl Witness {
     }
 
     /// From the present position on, the rows of these tables of a catalog are events, and those of
-    /// the former tables. [`Self::checked`] is of the same reading, and [`Self::catalog`] of the
-    /// one before.
+    /// the former tables. [`Self::checked`] is of the same reading where that is settled, and
+    /// [`Self::catalog`] of the one before.
     pub fn set_tables(&mut self, mut tables: Vec<Oid>, now: &Catalog) {
-        self.detached = self.detached_in(now, self.checked.as_ref().map(|checked| checked.lsn));
+        // Else it is of an earlier one.
+        let read_at = self.checked.as_ref().filter(|_| now.is_settled());
+        self.detached = self.detached_in(now, read_at.map(|checked| checked.lsn));
         let former = self.former.keys().map(|oid| Oid::from_u32(*oid));
         let former: Vec<Oid> = former.filter(|oid| !tables.contains(oid)).collect();
         tables.extend(former);

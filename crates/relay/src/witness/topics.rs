@@ -41,12 +41,13 @@ impl Witness {
         let Some(known) = self.topics.get(topic).cloned() else {
             return match sight {
                 TopicSight::Is(uuid) => self.learn(topic, uuid),
-                TopicSight::Missing => Changed::No,
+                TopicSight::Missing | TopicSight::Untold => Changed::No,
             };
         };
         let now = match sight {
             TopicSight::Is(uuid) => Some(uuid),
             TopicSight::Missing => None,
+            TopicSight::Untold => return Changed::No,
         };
         if known.uuid == now {
             return Changed::No;

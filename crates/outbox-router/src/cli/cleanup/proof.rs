@@ -248,9 +248,9 @@ async fn check_published(
     publication::check(watched, before, &now)?;
     if let Some(xid) = now.altering {
         let what = format!(
-            "transaction {xid} alters the publication {publication} or its tables, and has not \
-             ended, so from where on rows are left out is not known (pg_stat_activity and \
-             pg_prepared_xacts have the transactions that run)"
+            "a transaction that has not ended alters the publication {publication} or its tables \
+             ({xid} is its id, or that of a savepoint), so from where on rows are left out is not \
+             known: pg_stat_activity and pg_prepared_xacts have the transactions that run"
         );
         return Err(Failure::of(Case::RetentionUnconfirmed, what));
     }

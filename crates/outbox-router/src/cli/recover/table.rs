@@ -118,7 +118,7 @@ impl ComparedTable {
             return Ok(());
         };
         let version = format!("get_byte(uuid_send({}), 6) >> 4", rows.column(id));
-        rows.and(format!("{version} in (3, 5, 8)"));
+        rows.and(format!("{version} not in (1, 4, 6, 7)"));
         let exists = format!("select exists ({})", rows.any());
         if client.query_one(&exists, &[]).await?.try_get(0)? {
             self.ids = Ids::NoUuid;

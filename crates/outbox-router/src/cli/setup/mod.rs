@@ -203,6 +203,9 @@ async fn apply(
     for note in unused::notes(args, config) {
         writeln!(out, "note: {note}")?;
     }
+    if (origin, args.backfill.rows, next) == (SlotOrigin::Now, OlderRows::Leave, Next::Run) {
+        slots.say_older(out).await?;
+    }
     say_next(next, out)?;
     Ok(Exit::Done)
 }
@@ -339,7 +342,6 @@ impl Slots<'_> {
             (None, OlderRows::Leave) => {
                 let created = slot::create(access, name, version, args.wait, terminal.out);
                 Box::pin(created).await?;
-                self.say_older(terminal).await?;
                 Ok(Some(Made::without_rows(SlotOrigin::Now)))
             }
         }
@@ -347,9 +349,10 @@ impl Slots<'_> {
 
     /// Names the tables that have rows, which no slot that is made now has. Whoever may not read a
     /// table is told nothing of it.
-    async fn say_older(&self, terminal: &mut Terminal<'_>) -> Result<(), TaskError> {
+    async fn say_older(&self, out: &mut (dyn io::Write + Send)) -> Result<(), TaskError> {
         let tables = self.tables;
         let having = with_connection(self.access, "setup", async |client| {
+            client.batch_execute(sql::TIMEOUTS).await?;
             let mut having = Vec::new();
             for table in tables {
                 let query = format!("select exists (select from {})", quote_table(table));
@@ -364,8 +367,8 @@ impl Slots<'_> {
         let having = having.await?.join(", ");
         if !having.is_empty() {
             writeln!(
-                terminal.out,
-                "  rows written to {having} before now are not delivered; to have them sent: \
+                out,
+                "note: rows written to {having} before now are not delivered; to have them sent: \
                  outbox-router teardown --apply {ADMIN}, then outbox-router setup --apply \
                  --backfill {ADMIN}"
             )?;

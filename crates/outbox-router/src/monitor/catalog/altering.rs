@@ -44,7 +44,9 @@ pub(super) async fn read(
         "select min(r.xmax) \
          from (select xmax::text::int8 from ({}) a) r (xmax), \
            (select pg_snapshot_xmin(pg_current_snapshot())::text::int8) s (xmin) \
-         where r.xmax > 0 and (r.xmax - s.xmin) & 4294967295 < 2147483648",
+         where r.xmax > 0 and (r.xmax - s.xmin) & 4294967295 < 2147483648 \
+           and pg_xact_status((s.xmin + ((r.xmax - s.xmin) & 4294967295))::text::xid8) \
+             is distinct from 'aborted'",
         rows.join(" union all ")
     );
     let xid = one_row(sql, "the alterations under way", &statement).await?.parsed_nullable()?;

@@ -40,6 +40,9 @@ pub(crate) async fn former(
         for (place, table) in tables.iter().enumerate() {
             match count(client, &name, table, settings).await {
                 Ok(rows) => {
+                    if rows.unsent().is_empty() && text(2) == "t" {
+                        forget(client, &text(3)).await;
+                    }
                     pending
                         .extend(failure(&name, &rows).map(|failure| (TableIndex(place), failure)));
                     unknown = None;
@@ -57,6 +60,17 @@ pub(crate) async fn former(
         }
     }
     Ok(pending)
+}
+
+/// Forgets that a table was a partition: everything was sent by then. A session that may not write
+/// leaves it to another one.
+async fn forget(client: &Client, oid: &str) {
+    let statement = format!(
+        "delete from outbox_router.worker where relation = {oid}::oid and holder = '{PARTITION}'"
+    );
+    if let Err(error) = run(client, &statement).await {
+        tracing::debug!(%error, "the partition stays noted");
+    }
 }
 
 /// The pending rows of a table as if the configuration of another one were its own.
@@ -103,7 +117,7 @@ fn statement(pipeline: &str, oids: &str) -> String {
     let pipeline = literal(pipeline);
     format!(
         "{}select n.nspname::text, c.relname::text, exists (select from outbox_router.worker w \
-             where w.relation = c.oid and w.holder = '{PARTITION}') \
+             where w.relation = c.oid and w.holder = '{PARTITION}'), c.oid \
          from pg_class c \
          join pg_namespace n on n.oid = c.relnamespace \
          where exists (select from outbox_router.worker w \

@@ -12,7 +12,7 @@ use super::{
     kept_from_workers::kept_from_workers,
     literals::literal,
     settings::StreamNames,
-    setup::PARTITION,
+    setup::{NEVER_HELD, PARTITION},
     switch::{self, Closed},
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
@@ -101,7 +101,8 @@ pub(super) async fn polled_by_others(
     }
     let others = format!(
         "select string_agg(distinct name, ', ') from outbox_router.worker \
-         where relation = {oid} and name <> {own} and holder <> '{PARTITION}'"
+         where relation = {oid} and name <> {own} and holder <> '{PARTITION}' \
+           and seen_until > {NEVER_HELD}"
     );
     let answers = run(client, &others).await.map_err(of_lease)?;
     let others = answers.first().and_then(|answer| answer.rows.first()?.try_get(0).ok()?);

@@ -21,7 +21,7 @@ use super::{
     literals::literal,
     oids::oids,
     settings::StreamNames,
-    setup::PARTITION,
+    setup::{NEVER_HELD, PARTITION},
     switch,
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
@@ -193,7 +193,9 @@ async fn hold(
     let none = TableLeases { relation, held, workers, share: Share::None, next_end };
     match closed {
         None => Ok(match other {
-            Some(failure) => TableAnswer::Handed(none, failure),
+            Some(failure) if held.is_empty() => TableAnswer::Handed(none, failure),
+            // Nothing of it may be in flight when it is given back.
+            Some(_) => TableAnswer::Of(none),
             None => TableAnswer::Of(TableLeases { share: Share::Equal, ..none }),
         }),
         // Nobody else may take what this worker does not.
@@ -257,7 +259,9 @@ fn note_sql(oid: u32, worker: &Worker, until: &str) -> String {
     format!(
         "insert into outbox_router.worker as w (relation, holder, name, seen_until, request) \
            values ({oid}, '{id}', {name}, {until}, {request}) on conflict (relation, holder) \
-           do update set name = excluded.name, seen_until = excluded.seen_until, \
+           do update set name = excluded.name, \
+             seen_until = case when excluded.seen_until = {NEVER_HELD} \
+               then least(w.seen_until, now()) else excluded.seen_until end, \
              request = excluded.request where w.request < excluded.request"
     )
 }
@@ -274,7 +278,7 @@ fn note_partitions_sql(oid: u32, worker: &Worker, closed: &str) -> String {
          insert into outbox_router.worker (relation, holder, name, seen_until, request) \
            select c.oid, '{PARTITION}', {name}, now(), 0 \
            from part join pg_class c on c.oid = part.oid and c.relispartition \
-           where not {closed} and not exists (select from outbox_router.worker w \
+           where not ({closed}) and not exists (select from outbox_router.worker w \
              where w.relation = c.oid and w.holder = '{PARTITION}' and w.name = {name}) \
            on conflict (relation, holder) do update set name = excluded.name"
     )
@@ -327,7 +331,8 @@ fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
     let (last, state) = (SHARDS - 1, switch::state_sql(oid));
     let (closed, is_latest) = (switch::closed_sql(oid, *id), is_latest(oid, worker));
     let other = other_sql(oid, worker);
-    let wanted = format!("(case when ({other}) is null then {wanted} else 0 end)");
+    // A worker that is refused shares with nobody, and gives back what it has once it is drained.
+    let seen_until = format!("case when ({other}) is null then {seen_until} else {NEVER_HELD} end");
     format!(
         "{}{state}; {other}; insert into outbox_router.lease (relation, shard) \
            select {oid}, s from generate_series(0, {last}) s \
@@ -336,7 +341,8 @@ fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
          {}; \
          delete from outbox_router.worker where (relation, holder) in ( \
            select relation, holder from outbox_router.worker w \
-           where (relation = {oid} and name = {name} and seen_until < now() - {}) \
+           where (relation = {oid} and (name = {name} or seen_until = {NEVER_HELD}) \
+               and seen_until < now() - {}) \
              or (holder = '{PARTITION}' \
                and not exists (select from pg_class c where c.oid = w.relation)) \
            for update skip locked); \
@@ -348,7 +354,7 @@ fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
              select shard from outbox_router.lease \
              where relation = {oid} and holder is distinct from '{id}' and {is_latest} \
                and (holder is null or ((expires_at is null or expires_at < now()) and {})) \
-             order by shard limit case when {closed} then 0 \
+             order by shard limit case when {closed} or ({other}) is not null then 0 \
                else greatest({wanted} - (select count(*) from mine), 0) end \
              for update skip locked), \
            given as (update outbox_router.lease l set holder = null, expires_at = null \
@@ -360,10 +366,10 @@ fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
            where l.relation = {oid} and l.shard = k.shard returning l.shard; \
          {}; {}{COMMIT}",
         begin(Access::ReadWrite, Ways::Any),
-        note_sql(oid, worker, seen_until),
+        note_sql(oid, worker, &seen_until),
         interval(REMEMBERED),
         is_still(oid, "holder"),
         count_workers(oid, worker),
-        note_partitions_sql(oid, worker, &closed)
+        note_partitions_sql(oid, worker, &format!("{closed} or ({other}) is not null"))
     )
 }

@@ -39,6 +39,9 @@ then alter table \"outbox_router\".\"lease\" add column \"request\" bigint; end 
 /// The holder in `outbox_router.worker` of what is there as a partition of a polled table.
 pub(crate) const PARTITION: Uuid = Uuid::nil();
 
+/// `seen_until` of a worker that was never given keys: it has marked nothing.
+pub(crate) const NEVER_HELD: &str = "timestamptz 'epoch'";
+
 /// With [`PARTITION`] as its holder, `relation` is a partition that workers have
 /// read.
 const WORKER: &str = "\
@@ -166,7 +169,7 @@ pub fn forget_own_statements(table: &TableName, name: &str) -> Vec<Statement> {
     };
     let others = format!(
         "not exists (select from \"outbox_router\".\"worker\" o where o.\"relation\" = to_regclass({}) and \
-         o.\"name\" <> {name})",
+         o.\"name\" <> {name} and o.\"seen_until\" > {NEVER_HELD})",
         quote_literal(&quote_table(table))
     );
     vec![

@@ -156,7 +156,9 @@ impl Witness {
         let is_unconfigured = |oid: &&Oid| is_same_system && !fresh.tables.contains(oid);
         let unconfigured = self.tables.iter().filter(is_unconfigured);
         let tables = fresh.tables.iter().chain(unconfigured).copied().collect();
-        let is_same_cluster = fresh.cluster.is_empty() || fresh.cluster == self.cluster;
+        let is_of_cluster = |open: &OpenFinding| open.code() == Code::ClusterChanged;
+        let is_same_cluster = (fresh.cluster.is_empty() || fresh.cluster == self.cluster)
+            && !closed.iter().any(is_of_cluster);
         // What was delivered before stays so; what is accepted was given up, or sent by now. The
         // ids of another server are no ids of this one, and in another Kafka nothing says which
         // rows it has: they are older than the events of this generation, and stay.
@@ -170,7 +172,7 @@ impl Witness {
             Arc::make_mut(&mut since).extend(known);
         }
         if is_same_system {
-            let read_at = fresh.checked.as_ref().map(|checked| checked.lsn);
+            let read_at = fresh.held.map(|held| held.wal_end);
             detached = self.detached_in(&fresh.catalog, read_at);
         }
         let mut next = Self {
