@@ -12,7 +12,7 @@ use crate::{
     polling::sql::{
         is_among,
         setup::{
-            NEVER_HELD, PARTITION, PENDING_INDEX, Partitions, forget_statements,
+            NEVER_HELD, PARTITION, PENDING_INDEX, Partitions, forget_statements, is_of_other,
             teardown_statements,
         },
     },
@@ -110,11 +110,11 @@ fn polled_sql(pipeline: &str, oid: u32, switched: &str) -> String {
              where starts_with(x.relname::text, {index})) p (relation) \
          join pg_class c on c.oid = p.relation join pg_namespace n on n.oid = c.relnamespace \
          left join outbox_router.worker w on w.relation = p.relation and {is_worker} \
-         where {among} and (not {switched} or w.name <> {own}) \
+         where {among} and (not {switched} or {is_other}) \
          group by 1, 2, 3 order by 4 desc nulls last, 1, 2 limit 1",
         index = quote_literal(PENDING_INDEX),
         among = is_among("p.relation", &oid.to_string()),
-        own = quote_literal(pipeline),
+        is_other = is_of_other("w.name", pipeline),
         is_worker = format_args!("holder <> '{PARTITION}' and seen_until > {NEVER_HELD}"),
     )
 }

@@ -135,9 +135,23 @@ impl RowsWorld {
             let xid = self.database.assign();
             self.database.altering = Some(Altering { xid, shown });
             self.database.wal += 5;
+            self.write_behind(table);
             return Some("alteration hidden");
         }
         Some("publication altered")
+    }
+
+    /// The oldest transaction writes to a table whose alteration is in WAL already, and commits.
+    fn write_behind(&mut self, table: usize) {
+        let running = self.database.running.iter().enumerate();
+        let oldest = running.filter_map(|(index, one)| Some((*one.ids.first()?, index))).min();
+        let part = self.database.reached(table).filter(|part| !part.is_locked).last().copied();
+        if let (Some((_, index)), Some(part)) = (oldest, part)
+            && !self.database.running[index].is_prepared
+        {
+            self.insert(index, part);
+            self.database.commit(index);
+        }
     }
 
     /// A person publishes inserts, or not. What is published besides, shows whether it is as

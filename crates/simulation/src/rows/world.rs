@@ -223,7 +223,7 @@ impl RowsWorld {
         (!is_published && part.attachment != Attachment::Attached).then_some("rows in no stream")
     }
 
-    fn insert(&mut self, index: usize, part: Part) {
+    pub(super) fn insert(&mut self, index: usize, part: Part) {
         let is_published = self.database.publishes(&part);
         self.coverage.count("rows");
         self.next_row += 1;

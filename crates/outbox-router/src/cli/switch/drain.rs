@@ -20,7 +20,7 @@ use crate::{
     polling::{
         clock::LeaseClock,
         report::WorkerReport,
-        sql::{Database, LeaseTable, PolledTable, RowScope},
+        sql::{Database, LeaseTable, PolledTable, RowScope, setup::worker_of_switch},
         worker::{Worker, WorkerParts},
     },
     prepare,
@@ -171,7 +171,7 @@ impl Switching<'_> {
     ) -> Result<WorkerParts<Endpoint>, Failure> {
         let (config, lease) = (self.config, prepare::lease_length(self.config));
         let settings = self.sql_settings(holder, RowScope::Switched);
-        let name = config.name.clone();
+        let name = worker_of_switch(&config.name);
         let names = self.names.clone();
         Ok(WorkerParts {
             poller,

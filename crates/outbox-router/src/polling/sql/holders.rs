@@ -12,7 +12,7 @@ use super::{
     kept_from_workers::kept_from_workers,
     literals::literal,
     settings::StreamNames,
-    setup::{NEVER_HELD, PARTITION},
+    setup::{NEVER_HELD, PARTITION, is_of_other},
     switch::{self, Closed},
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
@@ -93,15 +93,16 @@ pub(super) async fn polled_by_others(
     (table, oid): (&TableName, u32),
     own: &str,
 ) -> Result<Option<Failure>, Failure> {
-    let (own, none) = (literal(own), "to_regclass('outbox_router.worker') is null");
-    let there = run(client, &format!("select {none}")).await.map_err(of_lease)?;
+    let there = "select to_regclass('outbox_router.worker') is null";
+    let there = run(client, there).await.map_err(of_lease)?;
     let is_missing = there.first().and_then(|answer| answer.rows.first()?.try_get(0).ok()?);
     if is_missing == Some("t") {
         return Ok(None);
     }
+    let is_other = is_of_other("name", own);
     let others = format!(
         "select string_agg(distinct name, ', ') from outbox_router.worker \
-         where relation = {oid} and name <> {own} and holder <> '{PARTITION}' \
+         where relation = {oid} and {is_other} and holder <> '{PARTITION}' \
            and seen_until > {NEVER_HELD}"
     );
     let answers = run(client, &others).await.map_err(of_lease)?;
@@ -112,7 +113,7 @@ pub(super) async fn polled_by_others(
              delivered is not known here, so all rows of it stay"
         );
         let forget = format!(
-            "delete from outbox_router.worker where relation = {}::regclass and name <> {own}",
+            "delete from outbox_router.worker where relation = {}::regclass and {is_other}",
             literal(&quote_table(table))
         );
         Failure::of(Case::RetentionPolled, what).naming(Name::Statements, forget)

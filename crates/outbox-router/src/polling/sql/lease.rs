@@ -21,7 +21,7 @@ use super::{
     literals::literal,
     oids::oids,
     settings::StreamNames,
-    setup::{NEVER_HELD, PARTITION},
+    setup::{NEVER_HELD, PARTITION, is_of_other},
     switch,
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
@@ -241,11 +241,12 @@ fn count_workers(oid: u32, worker: &Worker) -> String {
 /// none: rows that its `where` leaves out would be pending for ever where it holds their keys. Two
 /// that began at the same time both hold some, and the one whose name comes first goes on.
 fn other_sql(oid: u32, worker: &Worker) -> String {
-    let (id, name) = (worker.id, literal(&worker.name));
+    let (id, name, is_other) =
+        (worker.id, literal(&worker.name), is_of_other("w.name", &worker.name));
     format!(
         "select min(w.name) from outbox_router.lease l \
          join outbox_router.worker w on w.relation = l.relation and w.holder = l.holder \
-         where l.relation = {oid} and l.expires_at > now() and w.name <> {name} \
+         where l.relation = {oid} and l.expires_at > now() and {is_other} \
            and (w.name < {name} or not exists (select from outbox_router.lease o \
              where o.relation = {oid} and o.holder = '{id}' and o.expires_at > now()))"
     )
@@ -324,7 +325,7 @@ fn release_sql(oid: u32, worker: &Worker) -> String {
 /// who has not read it.
 fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
     let Worker { id, name, lease, requests: RequestNumber(request) } = worker;
-    let name = literal(name);
+    let is_other = is_of_other("name", name);
     let until = format!("now() + {}", interval(*lease));
     // Who wants nothing shares the table with nobody.
     let seen_until = if wanted == 0 { "now()" } else { until.as_str() };
@@ -341,7 +342,7 @@ fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
          {}; \
          delete from outbox_router.worker where (relation, holder) in ( \
            select relation, holder from outbox_router.worker w \
-           where (relation = {oid} and (name = {name} or seen_until = {NEVER_HELD}) \
+           where (relation = {oid} and (not ({is_other}) or seen_until = {NEVER_HELD}) \
                and seen_until < now() - {}) \
              or (holder = '{PARTITION}' \
                and not exists (select from pg_class c where c.oid = w.relation)) \

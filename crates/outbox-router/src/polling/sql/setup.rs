@@ -39,6 +39,17 @@ then alter table \"outbox_router\".\"lease\" add column \"request\" bigint; end 
 /// The holder in `outbox_router.worker` of what is there as a partition of a polled table.
 pub(crate) const PARTITION: Uuid = Uuid::nil();
 
+/// The name of the worker that sends the older rows for `switch stream`.
+pub(crate) fn worker_of_switch(pipeline: &str) -> String {
+    format!("{pipeline} switch")
+}
+
+/// That a name in `outbox_router.worker` is that of another pipeline, whose marks are its own.
+pub(crate) fn is_of_other(name: &str, pipeline: &str) -> String {
+    let own = [pipeline.to_owned(), worker_of_switch(pipeline)];
+    format!("{name} not in ({})", own.map(|name| quote_literal(&name)).join(", "))
+}
+
 /// `seen_until` of a worker that was never given keys: it has marked nothing.
 pub(crate) const NEVER_HELD: &str = "timestamptz 'epoch'";
 
@@ -162,20 +173,22 @@ pub fn forget_statements(table: &TableName) -> Vec<Statement> {
 /// The same for one pipeline, by its name. Another one that has polled the table has marks of its
 /// own: that it has stays known, and so do the keys that it may hold.
 pub fn forget_own_statements(table: &TableName, name: &str) -> Vec<Statement> {
-    let name = quote_literal(name);
+    let is_other = |column| is_of_other(column, name);
     let own = |Statement { purpose, sql }, condition: String| Statement {
         purpose,
         sql: format!("{sql} and {condition}"),
     };
     let others = format!(
         "not exists (select from \"outbox_router\".\"worker\" o where o.\"relation\" = to_regclass({}) and \
-         o.\"name\" <> {name} and o.\"seen_until\" > {NEVER_HELD})",
-        quote_literal(&quote_table(table))
+         {} and o.\"seen_until\" > {NEVER_HELD})",
+        quote_literal(&quote_table(table)),
+        is_other("o.\"name\"")
     );
+    let is_own = format!("not ({})", is_other("\"name\""));
     vec![
         own(forget("which worker has which keys", "lease", table), others),
-        own(forget("which workers there are", "worker", table), format!("\"name\" = {name}")),
-        own(forget_partitions(table), format!("\"name\" = {name}")),
+        own(forget("which workers there are", "worker", table), is_own.clone()),
+        own(forget_partitions(table), is_own),
     ]
 }
 
