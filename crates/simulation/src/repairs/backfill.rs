@@ -58,8 +58,6 @@ struct Part {
 pub struct Backfill {
     number: u32,
     skips_bad: bool,
-    /// The order of its configuration; that of the run before may be another one.
-    order: u64,
     stage: Stage,
     /// Publication and tables before the slot was made.
     before: Option<Catalog>,
@@ -77,7 +75,6 @@ impl Backfill {
         Self {
             number,
             skips_bad: !random.one_in(4),
-            order: random.below(8) / 7,
             stage: Stage::Publish,
             before: None,
             is_new: false,
@@ -203,18 +200,12 @@ impl Backfill {
         let Some(snapshot) = &self.snapshot else { return Step::Ends("back-fill") };
         let slot_at = Lsn::from_u64(snapshot.slot.map_or(0, |slot| slot.confirmed)).to_string();
         let reached = match self.reached.take() {
-            Some(reached) => {
-                let now = self.order.to_string();
-                if reached.read_as != now {
-                    site.pipeline.filled.begin_again();
-                }
-                Reached { slot_at, ..reached }.reading_as(now)
-            }
+            Some(reached) => Reached { slot_at, ..reached },
             None => {
                 site.pipeline.filled.begin(snapshot);
                 let first_xmin = snapshot.snapshot_xmin();
                 let topics = ProducedTo::new();
-                let (system_id, read_as) = (String::new(), self.order.to_string());
+                let (system_id, read_as) = (String::new(), String::new());
                 let (table, order) = (None, None);
                 Reached { system_id, slot_at, first_xmin, read_as, table, order, topics }
             }
@@ -244,7 +235,6 @@ impl Backfill {
         let begun = (0..TABLES).find(|table| reached.table.as_ref() == Some(&name(*table)));
         let mut all = snapshot.rows.clone();
         all.retain(|row| row.table == table && site.database.reaches(row));
-        let order = |row: &Row| order(row, self.order);
         all.sort_by_key(order);
         let since = |row: &Row| has_come_since(row, reached.first_xmin, snapshot, &site.database);
         let part = |rows: Vec<Row>, is_noted| Part { rows: rows.into(), is_noted };
@@ -303,7 +293,7 @@ impl Backfill {
             && is_noted
             && (is_last || random.one_in(3))
         {
-            reached.order = Some(vec![Some(order(&row, self.order).to_string())]);
+            reached.order = Some(vec![Some(order(&row).to_string())]);
             note(&mut site.database, reached);
             self.not_noted.clear();
         }
@@ -378,9 +368,9 @@ fn note(database: &mut Database, reached: &Reached) {
     }
 }
 
-/// The place of a row in an order of its table, which is not that in which rows are written.
-fn order(row: &Row, which: u64) -> u64 {
-    (row.row + which).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7 * u32::from(which > 0))
+/// The place of a row in the order of its table, which is not that in which rows are written.
+fn order(row: &Row) -> u64 {
+    row.row.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 fn place_of(position: &Position) -> Option<u64> {

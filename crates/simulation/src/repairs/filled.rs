@@ -25,11 +25,6 @@ impl Filled {
         *self = Self { first, ..Self::default() };
     }
 
-    /// All rows are sent again, which are read in another order.
-    pub fn begin_again(&mut self) {
-        self.sent.clear();
-    }
-
     /// The server was replaced.
     pub fn forget(&mut self) {
         *self = Self::default();
