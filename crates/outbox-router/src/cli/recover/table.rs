@@ -104,8 +104,9 @@ impl ComparedTable {
         Ok(Self { rows, number, time, scope, ids, decided })
     }
 
-    /// Takes ids for none that tell rows apart if one of these rows has a uuid that is made from
-    /// the row's content, or as the application likes (versions 3, 5 and 8 of RFC 9562).
+    /// Takes ids for none that tell rows apart if one of these rows has a uuid that is neither
+    /// random nor of a time (versions 1, 4, 6 and 7 of RFC 9562): it may be made from the row's
+    /// content.
     ///
     /// # Errors
     /// The connection breaks.
