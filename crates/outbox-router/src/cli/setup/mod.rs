@@ -203,9 +203,7 @@ async fn apply(
     for note in unused::notes(args, config) {
         writeln!(out, "note: {note}")?;
     }
-    if (origin, args.backfill.rows, next) == (SlotOrigin::Now, OlderRows::Leave, Next::Run) {
-        slots.say_older(out).await?;
-    }
+    slots.say_older((origin, next), out).await?;
     say_next(next, out)?;
     Ok(Exit::Done)
 }
@@ -349,7 +347,14 @@ impl Slots<'_> {
 
     /// Names the tables that have rows, which no slot that is made now has. Whoever may not read a
     /// table is told nothing of it.
-    async fn say_older(&self, out: &mut (dyn io::Write + Send)) -> Result<(), TaskError> {
+    async fn say_older(
+        &self,
+        made: (SlotOrigin, Next),
+        out: &mut (dyn io::Write + Send),
+    ) -> Result<(), TaskError> {
+        if (made, self.args.backfill.rows) != ((SlotOrigin::Now, Next::Run), OlderRows::Leave) {
+            return Ok(());
+        }
         let tables = self.tables;
         let having = with_connection(self.access, "setup", async |client| {
             client.batch_execute(sql::TIMEOUTS).await?;
