@@ -26,6 +26,11 @@ pub(crate) fn count(number: impl Into<i64>, noun: &str) -> String {
     }
 }
 
+/// So many rows, with their verb.
+pub(crate) fn rows_are(rows: u64) -> String {
+    if rows == 1 { "1 row is".to_owned() } else { format!("{rows} rows are") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

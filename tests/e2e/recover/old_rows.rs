@@ -34,7 +34,7 @@ async fn a_missing_row_that_its_topic_would_delete_at_once_carries_the_time_of_s
     assert_eq!(answer["tables"][0]["missing"], 0, "{answer:#}");
 }
 
-/// What is written again where it was lost gets the same id, if the id is made from it: the record
+/// A row that is written again gets the id of the lost one, if the id is made from it: the record
 /// in Kafka is of the row that the server has lost.
 #[tokio::test]
 async fn an_id_that_is_made_from_its_row_is_not_compared_behind_a_restore() {

@@ -98,7 +98,7 @@ async fn workers_of_another_configuration_are_given_nothing() {
     assert!(b.answer(&hold(vec![0])).await.is_err(), "all of it is given back");
     refused(&mut b).await;
     assert_eq!(held(&a.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
-    // What has ended keeps nobody.
+    // A lease that has ended refuses no worker.
     fixture.run("update outbox_router.lease set expires_at = now()").await;
     assert_eq!(held(&b.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
     refused(&mut a).await;

@@ -304,8 +304,8 @@ impl Topics {
             (IdTrust::Unique, _) => {
                 let what = format!(
                     "the server was restored, and ids of {table} are no uuid, or one that is made \
-                     from its row (such as version 3, 5 or 8): an id in Kafka may be that of a row that the \
-                     server has lost"
+                     from its row (such as version 3, 5 or 8): an id in Kafka may be that of a row \
+                     that the server has lost"
                 );
                 Err(Failure::of(Case::RecoverId, what))
             }

@@ -345,8 +345,8 @@ impl Slots<'_> {
         }
     }
 
-    /// Names the tables that have rows, which no slot that is made now has. Whoever may not read a
-    /// table is told nothing of it.
+    /// Names the tables that have rows: a slot that was made now has none of these. A table that
+    /// the role may not read is left out.
     async fn say_older(
         &self,
         made: (SlotOrigin, Next),

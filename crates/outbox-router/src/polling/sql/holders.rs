@@ -84,7 +84,7 @@ pub(super) async fn shares(
 }
 
 /// Why no row of a table may be removed by the marks of this pipeline: another one has polled it,
-/// and its marks are its own. Where there is no table of workers, nobody has.
+/// by marks of its own. Without a table of workers, no pipeline has.
 ///
 /// # Errors
 /// The connection breaks, or this role may not read that table (P042).

@@ -332,7 +332,7 @@ fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
     let (last, state) = (SHARDS - 1, switch::state_sql(oid));
     let (closed, is_latest) = (switch::closed_sql(oid, *id), is_latest(oid, worker));
     let other = other_sql(oid, worker);
-    // A worker that is refused shares with nobody, and gives back what it has once it is drained.
+    // A refused worker counts for no share; it gives back its shards once they are drained.
     let seen_until = format!("case when ({other}) is null then {seen_until} else {NEVER_HELD} end");
     format!(
         "{}{state}; {other}; insert into outbox_router.lease (relation, shard) \

@@ -36,7 +36,7 @@ if not exists (select from pg_catalog.pg_attribute \
 where attrelid = 'outbox_router.lease'::regclass and attname = 'request' and not attisdropped) \
 then alter table \"outbox_router\".\"lease\" add column \"request\" bigint; end if; end $$";
 
-/// The holder in `outbox_router.worker` of what is there as a partition of a polled table.
+/// The holder of a row in `outbox_router.worker` that notes a partition of a polled table.
 pub(crate) const PARTITION: Uuid = Uuid::nil();
 
 /// The name of the worker that sends the older rows for `switch stream`.
@@ -53,8 +53,7 @@ pub(crate) fn is_of_other(name: &str, pipeline: &str) -> String {
 /// `seen_until` of a worker that was never given keys: it has marked nothing.
 pub(crate) const NEVER_HELD: &str = "timestamptz 'epoch'";
 
-/// With [`PARTITION`] as its holder, `relation` is a partition that workers have
-/// read.
+/// With [`PARTITION`] as its holder, `relation` is a partition that workers have read.
 const WORKER: &str = "\
 create table if not exists \"outbox_router\".\"worker\" (
     \"relation\"   regclass    not null,

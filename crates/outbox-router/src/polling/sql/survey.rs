@@ -10,7 +10,10 @@ use super::{
     table::PolledTable,
     transaction::{Access, BEGINS, COMMIT, Ways, begin_on},
 };
-use crate::postgres::{quote_identifier, sql_failure};
+use crate::{
+    postgres::{quote_identifier, sql_failure},
+    wording::rows_are,
+};
 
 /// So many rows are counted; more are only known to be more.
 const COUNTED: u64 = 100_000;
@@ -36,8 +39,7 @@ impl RowCount {
     pub fn are(self) -> Option<String> {
         match self {
             Self::Exactly(0) => None,
-            Self::Exactly(1) => Some("1 row is".to_owned()),
-            Self::Exactly(rows) => Some(format!("{rows} rows are")),
+            Self::Exactly(rows) => Some(rows_are(rows)),
             Self::AtLeast(rows) => Some(format!("more than {rows} rows are")),
         }
     }

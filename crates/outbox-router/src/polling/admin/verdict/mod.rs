@@ -125,7 +125,7 @@ fn to_do(facts: &Facts<'_>, word: Word, sentence: &str, reason: Option<&Failure>
     if abandoned > 0 {
         list.push(ToDo {
             code: None,
-            message: format!("{} abandoned", polling::are(abandoned)),
+            message: format!("{} abandoned", wording::rows_are(abandoned)),
             hint: Some(Hint::command("outbox-router dead-letters list")),
         });
     }

@@ -74,7 +74,7 @@ pub(super) fn halted(facts: &Facts<'_>, failure: &Failure) -> String {
 
 fn abandoned(facts: &Facts<'_>) -> Option<String> {
     let rows = facts.abandoned();
-    (rows > 0).then(|| format!("{} abandoned", are(rows)))
+    (rows > 0).then(|| format!("{} abandoned", wording::rows_are(rows)))
 }
 
 fn not_due(facts: &Facts<'_>) -> Option<String> {
@@ -83,7 +83,7 @@ fn not_due(facts: &Facts<'_>) -> Option<String> {
     Some(match (rows, time) {
         (1, Some(time)) => format!("1 row is not due yet, but in {time}"),
         (rows, Some(time)) => format!("{rows} rows are not due yet, the first is in {time}"),
-        (rows, None) => format!("{} not due yet", are(rows)),
+        (rows, None) => format!("{} not due yet", wording::rows_are(rows)),
     })
 }
 
@@ -103,15 +103,11 @@ fn behind(facts: &Facts<'_>, age: Duration) -> Option<String> {
     if rows == 0 {
         return None;
     }
-    let (are, whom) = (are(rows), if facts.undelivered() == 1 { "it" } else { "them" });
+    let (are, whom) =
+        (wording::rows_are(rows), if facts.undelivered() == 1 { "it" } else { "them" });
     let whose = if facts.undelivered() == 1 { "its key" } else { "their keys" };
     let age = wording::roughly(age);
     Some(format!("{are} pending, the oldest row for {age}: what is of {whose} waits behind {whom}"))
-}
-
-/// So many rows, with their verb.
-pub(super) fn are(rows: u64) -> String {
-    if rows == 1 { "1 row is".to_owned() } else { format!("{rows} rows are") }
 }
 
 fn wait(rows: u64) -> Option<String> {
