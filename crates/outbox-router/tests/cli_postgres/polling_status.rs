@@ -24,7 +24,7 @@ const TABLE: &str = "\
       select i, now() - interval '10 min' from generate_series(1, 7) i;";
 
 const CONFIGURATION: &str =
-    "[postgres]\nsource = \"polling\"\n[[outbox]]\ntable = \"public.outbox\"\n";
+    "name = \"orders\"\n[postgres]\nsource = \"polling\"\n[[outbox]]\ntable = \"public.outbox\"\n";
 
 /// All shards, under a lease that ends so many seconds from now.
 fn lease(seconds: i32) -> String {
@@ -103,7 +103,7 @@ async fn a_worker_elsewhere_is_named_and_nothing_says_that_rows_flow() {
 async fn a_router_that_answers_says_how_it_is() {
     let server = server(&lease(60));
     let (address, _request) = router(
-        r#"{"source":"polling","name":"outbox-router","state":"polling","verdict":{"word":"ok",
+        r#"{"source":"polling","name":"orders","state":"polling","verdict":{"word":"ok",
         "sentence":"rows flow","blame":"nobody","acts":"nobody","since":1.0,"to_do":[]}}"#,
     );
     let listen = format!("admin.listen={address}");
@@ -111,18 +111,14 @@ async fn a_router_that_answers_says_how_it_is() {
     assert_eq!(well.exit, Exit::Done, "{well:?}");
     assert!(well.out.contains("to blame  nobody: it keeps up\n"), "{}", well.out);
     // One that follows a slot is another one.
-    let (address, _request) = router(r#"{"name":"outbox-router","state":"streaming"}"#);
+    let (address, _request) = router(r#"{"name":"orders","state":"streaming"}"#);
     let listen = format!("admin.listen={address}");
     let other = status(&server, &["--set", &listen]).await;
     assert_eq!(other.exit, Exit::Failure, "{other:?}");
-    assert!(
-        other.out.contains("is another: pipeline outbox-router, source stream\n"),
-        "{}",
-        other.out
-    );
+    assert!(other.out.contains("is another: pipeline orders, source stream\n"), "{}", other.out);
 }
 
-const WELL: &str = r#"{"source":"polling","name":"outbox-router","state":"polling",
+const WELL: &str = r#"{"source":"polling","name":"orders","state":"polling",
     "verdict":{"word":"ok","sentence":"rows flow","blame":"nobody","acts":"nobody","since":1.0,
     "to_do":[]},"pending":{"empty_in_seconds":240.0}}"#;
 
