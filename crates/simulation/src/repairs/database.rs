@@ -211,7 +211,11 @@ impl Database {
             slot: None,
             creation: None,
             entries: BTreeMap::new(),
-            parts: BTreeMap::from([(FIRST_PART, 7)]),
+            // By a transaction whose id no other one has for a long time.
+            parts: BTreeMap::from([(
+                FIRST_PART,
+                FullXid::from_u64(first_xid - 1).of_row().as_u32(),
+            )]),
             detached: BTreeSet::new(),
             hides: false,
             numbers: [0; TABLES],

@@ -39,8 +39,10 @@ impl Filled {
     /// interrupted, or because it may have come since the first snapshot.
     pub fn send(&mut self, row: &Row, snapshot: &Database, next: u64) -> bool {
         let Some((first, parts)) = &self.first else { return true };
-        let is_attached_since =
-            row.part.is_some_and(|part| parts.get(&part) != snapshot.parts.get(&part));
+        // A partition that neither snapshot shows was attached behind the last one.
+        let is_in_both =
+            |part| parts.get(&part).is_some_and(|by| snapshot.parts.get(&part) == Some(by));
+        let is_attached_since = row.part.is_some_and(|part| !is_in_both(part));
         // Its transaction, or that which attached its partition, may have been open when the first
         // snapshot was taken.
         let first = FullXid::from_u64(*first);

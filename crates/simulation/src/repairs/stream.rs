@@ -42,7 +42,7 @@ impl Site {
         }
         self.pipeline.is_restored = false;
         let reading = self.read(None);
-        let witness = match continued(witness, &reading.server, &reading.timelines) {
+        let mut witness = match continued(witness, &reading.server, &reading.timelines) {
             Ok(witness) => witness,
             // The witness need not name it.
             Err(Obstacle::OtherServer(_)) => return Some("another history"),
@@ -54,7 +54,10 @@ impl Site {
         let slot = self.database.slot.as_mut()?;
         slot.holder = Some(Holder::Router);
         // Without a last transaction nothing tells what comes again, so all of it is sent.
-        let position = witness.last.map_or(slot.confirmed, |_| witness.position.as_u64());
+        if witness.last.is_none() {
+            witness.position = Lsn::from_u64(slot.confirmed);
+        }
+        let position = witness.position.as_u64();
         self.pipeline.process = Some(Process { position, last: witness.last });
         self.pipeline.witness = Some(witness);
         self.take_over(&reading);
