@@ -3,7 +3,7 @@
 use serde_json::Value;
 use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
 
-use e2e::{Fixture, ROLE, SHORT_DEADLINE, create_event_function};
+use e2e::{Fixture, ROLE, SHORT_DEADLINE, create_event_function, postgres_version};
 use testbed::wait::eventually;
 
 use super::{NEEDED, builder, count, grant, wait_left, wait_swept};
@@ -24,12 +24,19 @@ const OPEN: &str = "SELECT event_id FROM outbox_router.held \
 
 /// A router that holds eleven events of a key behind a dead letter.
 async fn holding() -> (Fixture, DatabaseSession) {
+    holding_by("id", "").await
+}
+
+/// The same, with this column for the id, in a table that was altered.
+async fn holding_by(id: &str, alter: &str) -> (Fixture, DatabaseSession) {
     let builder = builder()
         .set("on_error.bad_row", "dead_letter")
         .set("dead_letters.topic", "")
-        .set("retention.abandoned_keep", "1h");
+        .set("retention.abandoned_keep", "1h")
+        .set_outbox("columns.id", id);
     let mut fixture = builder.prepare().await.unwrap();
     let session = fixture.session().await.unwrap();
+    session.batch_execute(alter).await.unwrap();
     session.batch_execute(NEEDED).await.unwrap();
     grant(&session).await;
     create_event_function(&session).await.unwrap();
@@ -87,6 +94,24 @@ async fn a_row_whose_event_is_a_dead_letter_or_held_behind_one_stays_until_it_is
     fixture.restart().await.unwrap();
     let status = fixture.router.status().await.unwrap();
     assert_eq!(status["reason"], serde_json::Value::Null, "{status}");
+}
+
+/// Where PostgreSQL publishes stored generated columns.
+#[tokio::test]
+async fn a_row_stays_by_an_id_that_the_server_computes() {
+    if postgres_version().unwrap() < 18 {
+        return;
+    }
+    let alter = "ALTER TABLE outbox ADD code text GENERATED ALWAYS AS ('e-' || id::text) STORED; \
+                 ALTER PUBLICATION outbox_router SET (publish_generated_columns = stored)";
+    let (mut fixture, session) = holding_by("code", alter).await;
+    let held = ids(&session, OPEN).await;
+    assert!(held.iter().all(|id| id.starts_with("e-")), "{held:?}");
+    wait_left(&session, 11).await;
+    wait_swept(&mut fixture).await;
+    assert_eq!(ids(&session, "SELECT code FROM outbox ORDER BY 1").await, held);
+    run(&fixture, &["dead-letters", "drop", "--all", "--yes"]).await;
+    wait_left(&session, 0).await;
 }
 
 /// The table of held events says which rows are kept, and no router has noticed yet that it lost

@@ -58,6 +58,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
              the events, and with an index on its columns; or, if nothing needs it: {statements}",
         ),
         case_remedy(
+            Case::RetentionCascades,
+            "a foreign key with on delete cascade deletes rows of an outbox with those of another",
+            "rows of {table} leave once they are sent, and not with other rows: {statements}; or \
+             make the key again with on delete set null",
+        ),
+        case_remedy(
             Case::RetentionHeldGone,
             "events that wait for a person are gone from outbox_router.held",
             "restart the router: it says P037 then, and what is to be done; nothing is removed \

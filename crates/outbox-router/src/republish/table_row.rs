@@ -39,7 +39,7 @@ pub(crate) struct Column {
 const ROWS: usize = 2;
 
 impl TableRow {
-    /// The table's columns without a row: every value is NULL. Generated columns are left out, as
+    /// The table's columns without a row: every value is NULL. Virtual columns are left out, as
     /// they are not published.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl TableRow {
              join pg_namespace n on n.oid = c.relnamespace \
              join pg_attribute a on a.attrelid = c.oid \
              where n.nspname = {} and c.relname = {} and c.relkind in ('r', 'p') \
-             and a.attnum > 0 and not a.attisdropped and a.attgenerated = '' order by a.attnum",
+             and a.attnum > 0 and not a.attisdropped and a.attgenerated in ('', 's') order by a.attnum",
             quote_literal(&table.schema),
             quote_literal(&table.name)
         );

@@ -5,7 +5,7 @@ use std::slice;
 use relay::{Case, Failure, Name, TableName};
 
 use super::{
-    column::Column,
+    column::{Column, ColumnKind},
     session::{Session, check_row_security, number, text},
     settings::RetentionSettings,
 };
@@ -17,6 +17,8 @@ use crate::postgres::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Archive {
     pub(super) table: TableName,
+    /// The columns of a row that are copied, as a statement names them.
+    pub(super) columns: Vec<String>,
 }
 
 /// Looks for the archive of `outbox`, and checks that it takes the outbox's rows whole.
@@ -45,8 +47,11 @@ pub(super) async fn find(
         let like = format!("create table {quoted} (like {})", quote_table(outbox));
         return refuse(format!("the archive {table} does not exist"), format!("{like}; {grant}"));
     };
-    let missing: Vec<&Column> =
-        columns.iter().filter(|column| !found.columns.contains(&column.name)).collect();
+    let (kept, missing): (Vec<&Column>, Vec<&Column>) =
+        columns.iter().partition(|column| found.columns.contains(&column.name));
+    // The archive may generate them by itself.
+    let is_ordinary = |column: &&Column| column.kind == ColumnKind::Ordinary;
+    let missing: Vec<&Column> = missing.into_iter().filter(is_ordinary).collect();
     if !missing.is_empty() {
         let names: Vec<&str> = missing.iter().map(|column| column.name.as_str()).collect();
         let add: Vec<String> = missing
@@ -81,7 +86,8 @@ pub(super) async fn find(
             ),
         );
     }
-    Ok(Archive { table })
+    let columns = kept.iter().map(|column| quote_identifier(&column.name)).collect();
+    Ok(Archive { table, columns })
 }
 
 struct Described {

@@ -10,7 +10,7 @@ use super::{
     target::{RowLocks, Target},
     time::TimeColumn,
 };
-use crate::postgres::{quote_identifier, quote_table};
+use crate::postgres::quote_table;
 
 /// Which rows of a table may be removed.
 #[derive(Clone, Copy)]
@@ -66,14 +66,12 @@ impl Rule<'_> {
             ),
             RowLocks::WaitedFor => "select o, c from candidate where covered".to_owned(),
         };
-        let columns: Vec<String> =
-            self.target.columns.iter().map(|column| quote_identifier(&column.name)).collect();
         let (returned, kept) = match &self.target.archive {
             None => ("1".to_owned(), String::new()),
             Some(archive) => {
                 let of_row: Vec<String> =
-                    columns.iter().map(|column| format!("t.{column}")).collect();
-                let columns = columns.join(", ");
+                    archive.columns.iter().map(|column| format!("t.{column}")).collect();
+                let columns = archive.columns.join(", ");
                 let insert = format!(
                     ", kept as (insert into {} ({columns}) select {columns} from gone returning 1)",
                     quote_table(&archive.table)

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     config::RetentionMode,
+    polling::sql::refuse_cascades,
     postgres::{Runs, Touched, quote_identifier, quote_literal, quote_table, refuse_foreign_code},
     republish::left_out::Searched,
 };
@@ -28,7 +29,7 @@ pub(crate) struct Target {
     /// The column that has the id of each row.
     pub(super) id: Option<String>,
     pub(super) time: TimeColumn,
-    /// All columns but generated ones.
+    /// All columns but virtual ones.
     pub(super) columns: Vec<Column>,
     /// The condition that the event of the row `t` is open, or was left out by a recovery.
     pub(super) is_held: String,
@@ -131,7 +132,7 @@ impl Target {
         })
     }
 
-    /// Checks that nothing keeps all rows: [`Self::check_unpolled`], and that each row that was
+    /// Checks that nothing keeps all rows: [`Self::check_others`], and that each row that was
     /// left out is found by its id, as [`held::check_left_out`] does. To be asked behind the
     /// horizon: a row whose id is changed later is not covered by it.
     ///
@@ -142,21 +143,25 @@ impl Target {
         session: Session<'_>,
         settings: &RetentionSettings,
     ) -> Result<(), Failure> {
-        self.check_unpolled(session, settings).await?;
+        self.check_others(session, settings).await?;
         let table = Searched { oid: self.oid, name: &self.name, id: self.id.as_deref() };
         held::check_left_out(session, settings, (table, &self.columns)).await
     }
 
-    /// Checks that no worker polls the table: its marks would not be looked at.
+    /// Checks that no worker polls the table, whose marks would not be looked at, and that no row
+    /// of an outbox goes with its rows.
     ///
     /// # Errors
     /// One does, or did last, or that is not known, so all rows stay; or the connection breaks.
-    pub(crate) async fn check_unpolled(
+    pub(crate) async fn check_others(
         &self,
-        session: Session<'_>,
+        mut session: Session<'_>,
         settings: &RetentionSettings,
     ) -> Result<(), Failure> {
-        polled::check_unpolled(session, settings, (&self.name, self.oid)).await
+        let table = (&self.name, self.oid);
+        polled::check_unpolled(session, settings, table).await?;
+        let configured = settings.tables.iter().map(|table| &table.name);
+        refuse_cascades(&mut session.client, table, configured).await
     }
 
     /// Checks that no foreign key refuses to let a row go. Rows that none references yet can go, so

@@ -152,3 +152,35 @@ async fn rows_of_a_table_stay_of_which_a_partition_is_polled() {
     let output = cleanup(&server, &["--yes", "--older"]).await;
     refused(&output, "table public.part was polled, or set up for workers: ");
 }
+
+/// A sweep would delete rows of another outbox, or later rows of its own, with those that are sent.
+#[tokio::test]
+async fn rows_stay_with_which_rows_of_an_outbox_would_go() {
+    let server = with_workers();
+    server.sql("create table letter (id text primary key references outbox on delete cascade)");
+    assert!(done(&cleanup(&server, &["--dry-run"]).await).contains("1 rows"), "no outbox");
+    server.sql("create table copy (letter text references letter on delete cascade)");
+    server.sql(
+        "insert into outbox_router.worker (relation, holder, name, seen_until, request) \
+         values ('copy'::regclass, gen_random_uuid(), 'bills', now(), 1)",
+    );
+    let output = cleanup(&server, &["--yes"]).await;
+    let error = refused(
+        &output,
+        "P038: the foreign key \"copy_letter_fkey\" deletes rows of public.copy with those of \
+         public.outbox: ",
+    );
+    let drop = "alter table \"public\".\"copy\" drop constraint \"copy_letter_fkey\"";
+    assert!(error.contains(drop), "{error}");
+    server.sql(drop);
+    let cause = "alter table outbox add cause text references outbox on delete cascade";
+    server.sql(cause);
+    let output = cleanup(&server, &["--yes", "--older"]).await;
+    refused(&output, "\"outbox_cause_fkey\" deletes rows of public.outbox with those of ");
+    assert_eq!(ids(&server, "outbox"), "o1");
+    server.sql(
+        "alter table outbox drop constraint outbox_cause_fkey, \
+         add foreign key (cause) references outbox on delete set null",
+    );
+    assert!(done(&cleanup(&server, &["--yes", "--older"]).await).contains("1 rows deleted"));
+}

@@ -367,3 +367,19 @@ async fn a_sequence_with_cache_is_no_order() {
         assert_eq!(keys(&worker.fetch(9).await.rows), order.map(Some), "{cache}");
     }
 }
+
+/// As an argument, a value of such a type is several.
+#[tokio::test]
+async fn a_row_is_found_by_no_key_with_a_composite_type() {
+    let fixture = Fixture::new(&default_table(", published_at timestamptz")).await;
+    let key = "create type pair as (a int, b text); create domain twin as pair; \
+               alter table outbox drop constraint outbox_pkey, \
+                 add column pair pair, add column twin twin, add primary key (id, pair), \
+                 alter column twin set not null, add unique (twin)";
+    fixture.run(key).await;
+    let mut worker = Worker::new(fixture.connector(), polling());
+    let failure = worker.database.describe(TABLE).await.unwrap_err();
+    assert!(failure.message.contains("it has no primary key, by which a row is"), "{failure}");
+    fixture.run("alter table outbox add unique (id)").await;
+    worker.database.describe(TABLE).await.unwrap();
+}

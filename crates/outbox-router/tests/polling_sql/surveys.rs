@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use outbox_router::polling::sql::{Removal, RemovalRules, RowCount, Scan, setup};
+use outbox_router::polling::sql::{
+    MarkConfig, MarkHow, Removal, RemovalRules, RowCount, Scan,
+    setup::{self, Deletes},
+};
 use relay::{
     Case,
     polling::{LeaseRequest, RowOutcome, SettleRequest},
@@ -256,4 +259,39 @@ async fn no_row_is_removed_from_a_table_that_another_pipeline_has_polled() {
     }
     assert_eq!(fixture.value("select count(*) from outbox_router.lease").await, "0");
     assert_eq!(worker.database.refuse_shared(TABLE).await, Ok(()));
+}
+
+/// Of a partitioned table, and by way of a table that is no outbox.
+#[tokio::test]
+async fn no_row_is_removed_with_which_rows_of_an_outbox_go() {
+    let fixture = Fixture::new(&default_table(", published_at timestamptz")).await;
+    let mut worker = fixture.worker(polling()).await;
+    let between = "create table letter (id bigint unique references outbox (id) on delete cascade)";
+    fixture.run(between).await;
+    assert_eq!(worker.database.refuse_shared(TABLE).await, Ok(()));
+    let copy = "create table copy (letter bigint references letter (id) on delete cascade) \
+                partition by list (letter); create table copy_1 partition of copy default";
+    fixture.run(copy).await;
+    assert_eq!(worker.database.refuse_shared(TABLE).await, Ok(()));
+    let polled = "insert into outbox_router.worker values \
+                  ('copy'::regclass, gen_random_uuid(), 'bills', now(), 1)";
+    fixture.run(polled).await;
+    let failure = worker.database.refuse_shared(TABLE).await.unwrap_err();
+    assert_eq!(failure.case, Some(Case::RetentionCascades));
+    assert!(failure.message.contains("deletes rows of public.copy with those of "), "{failure}");
+}
+
+/// Rows that are sent leave at once.
+#[tokio::test]
+async fn a_table_is_not_polled_whose_marks_delete_later_rows() {
+    let fixture = Fixture::new(&default_table("")).await;
+    let cause = "alter table outbox add cause bigint references outbox (id) on delete cascade";
+    fixture.run(cause).await;
+    fixture.grant(Deletes::Yes).await;
+    let mark = MarkConfig { how: MarkHow::Delete, ..MarkConfig::default() };
+    let mut worker = Worker::new(fixture.connector(), polling().with_mark(mark));
+    let failure = worker.database.describe(TABLE).await.unwrap_err();
+    assert_eq!(failure.case, Some(Case::RetentionCascades));
+    fixture.run("alter table outbox drop constraint outbox_cause_fkey").await;
+    worker.database.describe(TABLE).await.unwrap();
 }

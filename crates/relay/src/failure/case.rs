@@ -256,6 +256,8 @@ cases! {
     RetentionHeldGone = "retention_held_gone" of Retention,
     /// A foreign key references a row that is to be removed.
     RetentionReferenced = "retention_referenced" of Retention,
+    /// A foreign key deletes rows of an outbox with those that are to be removed.
+    RetentionCascades = "retention_cascades" of Retention,
     /// Another session removes rows of this pipeline.
     RetentionBusy = "retention_busy" of Retention,
     /// Another session locks the table or its rows.

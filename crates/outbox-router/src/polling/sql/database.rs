@@ -13,6 +13,7 @@ use tokio_postgres::Client;
 
 use super::{
     blocked::Blocked,
+    cascades::refuse_cascades,
     connection::{Answer, Connection, REQUEST_LIMIT, run},
     facts::Facts,
     failure::{Write, malformed, of_table, of_write, unfit},
@@ -20,6 +21,7 @@ use super::{
     former::former,
     holders::polled_by_others,
     holders::{Shares, shares},
+    marks::Decides,
     measure::measure,
     removal::Removal,
     rows::{self, Read, Wanted},
@@ -141,6 +143,12 @@ impl<C: Connect> Database<C> {
         let (strangers, facts) = self.connection.ask(REQUEST_LIMIT, read).await?;
         let table = PolledTable::new(&entry.config, facts, &self.settings)?;
         let table = PolledTable { strangers, ..table };
+        if table.marks.decides == Decides::Presence {
+            let table = (table.name(), table.oid());
+            let read =
+                async |mut client: &Client| refuse_cascades(&mut client, table, names.iter()).await;
+            self.connection.ask(REQUEST_LIMIT, read).await?;
+        }
         let described = table.described();
         let (fetch, settle) = (FetchText::of(&table), SettleText::of(&table));
         entry.known = Some(Known { table, fetch, settle, blocked: Blocked::default() });
@@ -299,16 +307,21 @@ impl<C: Connect> Database<C> {
         self.connection.ask(REQUEST_LIMIT, read).await
     }
 
-    /// Refuses to remove rows of a table that another pipeline has polled, too.
+    /// Refuses to remove rows of a table that another pipeline has polled, too, or with whose rows
+    /// those of an outbox go.
     ///
     /// # Errors
-    /// It has (P038); the table is not described; this role may not read who polls (P042); the
+    /// It has, or they do (P038); the table is not described; this role may not read who polls (P042); the
     /// connection fails.
     pub async fn refuse_shared(&mut self, table: TableIndex) -> Result<(), Failure> {
         let known = known(&self.tables, table)?;
         let (name, oid) = (known.table.name(), known.table.oid());
         let own = &self.settings.name;
-        let read = async |client: &Client| polled_by_others(client, (name, oid), own).await;
+        let names = self.tables.iter().map(|entry| &entry.config.outbox.name);
+        let read = async |mut client: &Client| {
+            refuse_cascades(&mut client, (name, oid), names.clone()).await?;
+            polled_by_others(client, (name, oid), own).await
+        };
         self.connection.ask(REQUEST_LIMIT, read).await?.map_or(Ok(()), Err)
     }
 

@@ -61,9 +61,9 @@ pub(super) struct ColumnFacts {
     /// The conditions on this column alone.
     #[serde(default)]
     pub(super) checks: Option<Vec<String>>,
-    /// `not_null`, `generated`, `identity`; `cached`: of its sequence each session takes several
-    /// numbers at a time; `leads`: an index of all rows begins with it; `select`
-    /// and `update` are privileges.
+    /// `not_null`, `generated`, `virtual` (generated, and not stored), `identity`; `cached`: of its
+    /// sequence each session takes several numbers at a time; `leads`: an index of all rows begins
+    /// with it; `select` and `update` are privileges.
     pub(super) flags: Vec<String>,
 }
 
@@ -123,9 +123,9 @@ impl Facts {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// The table as a stream shows it: without generated columns.
+    /// The table as a stream shows it: without virtual columns.
     pub(super) fn row(&self, table: &TableName) -> TableRow {
-        let columns = self.columns.iter().filter(|column| !column.is("generated"));
+        let columns = self.columns.iter().filter(|column| !column.is("virtual"));
         TableRow {
             oid: self.oid,
             table: table.clone(),
@@ -258,6 +258,7 @@ const COLUMNS: &str = "\
         'flags', array_remove(array[ \
           case when a.never_null then 'not_null' end, \
           case when a.attgenerated <> '' then 'generated' end, \
+          case when a.attgenerated = 'v' then 'virtual' end, \
           case when a.attidentity <> '' then 'identity' end, \
           case when exists (select from pg_sequence s join pg_depend u on s.seqcache > 1 \
               and (u.classid = 'pg_class'::regclass \
@@ -283,6 +284,8 @@ const KEYS: &str = "\
         from unnest(i.indkey::int2[], i.indclass::oid[]) with ordinality as u (attnum, class, place) \
         join attribute a on a.attrelid = i.indrelid and a.attnum = u.attnum \
           and a.never_null and a.attgenerated = '' \
+          and not exists (select from base b join pg_type y on y.oid = b.oid \
+            where b.named = a.atttypid and y.typtype = 'c') \
         join pg_opclass c on c.oid = u.class \
         join pg_am w on w.oid = c.opcmethod and w.amname = 'btree' \
         join pg_amop m on m.amopfamily = c.opcfamily and m.amopstrategy = 3 \

@@ -11,11 +11,13 @@
 //! (marking), [`Database`] (the connection), `lease`, `listen`, `survey`, `former`, `holders`,
 //! [`setup`], `indexes`, [`switch`]; for people: `stuck` and `decisions` (rows that are not
 //! delivered, and what is decided about them), `row_marks` (one row), `named` (rows by the ids that
-//! are typed); `removal` and `measure` (rows that nobody needs any more), `upkeep` and `columns`
+//! are typed); `removal` and `measure` (rows that nobody needs any more), `cascades` (keys by
+//! which other rows go with them), `upkeep` and `columns`
 //! (what `doctor` asks for); `kept_from_stream` and `kept_from_workers` (what a stream asks for
 //! before it starts, and what a worker asks for).
 
 mod blocked;
+mod cascades;
 mod columns;
 mod conditions;
 mod connection;
@@ -56,6 +58,7 @@ mod transaction;
 mod upkeep;
 mod words;
 
+pub(crate) use cascades::refuse_cascades;
 pub use columns::{ColumnAdvice, Numbering, columns};
 pub use database::Database;
 pub use decisions::{Dropped, drop_rows, requeue};

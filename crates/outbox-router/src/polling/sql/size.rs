@@ -57,7 +57,7 @@ pub(super) fn printable(column: &ColumnFacts, row_bytes: usize, name: &str, size
 /// The size of a row `t`.
 pub(super) fn size(facts: &Facts) -> String {
     let columns: Vec<&ColumnFacts> =
-        facts.columns.iter().filter(|column| !column.is("generated")).collect();
+        facts.columns.iter().filter(|column| !column.is("virtual")).collect();
     let fixed = OVERHEAD + 40 * columns.len();
     let mut sum = format!("{fixed}::int8");
     for column in columns.iter().filter(|column| !column.is_of(&SHORT)) {
@@ -89,7 +89,7 @@ mod tests {
             samples::column("a", &Type::TEXT, &[]),
             samples::column("b", &Type::BYTEA, &[]),
             samples::column("c", &Type::JSONB, &[]),
-            samples::column("d", &Type::JSONB, &["generated"]),
+            samples::column("d", &Type::JSONB, &["generated", "virtual"]),
         ]);
         assert_eq!(
             size(&facts),

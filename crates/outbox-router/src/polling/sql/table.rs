@@ -321,7 +321,7 @@ fn check_select(name: &TableName, facts: &Facts) -> Result<(), Failure> {
         let grant = format!("grant usage on schema {schema} to {role}");
         return Err(forbidden(name, &facts.role, "use the schema of", &grant));
     }
-    if !facts.columns.iter().all(|column| column.is("select") || column.is("generated")) {
+    if !facts.columns.iter().all(|column| column.is("select") || column.is("virtual")) {
         let grant = format!("grant select on {} to {role}", quote_table(name));
         return Err(forbidden(name, &facts.role, "read", &grant));
     }
@@ -356,8 +356,8 @@ pub(super) fn identity(
     };
     facts.keys.iter().find_map(of).ok_or_else(|| {
         let what = format!(
-            "it has no primary key, by which a row is found again: alter table {} add primary key \
-             (…)",
+            "it has no primary key, by which a row is found again (none does that has a composite \
+             type): alter table {} add primary key (…), or unique (…) of columns that are not null",
             quote_table(name)
         );
         unfit(name, &what)

@@ -413,7 +413,7 @@ async fn retention(
             for outbox in &settings.tables {
                 let found = async {
                     let target = Target::find(session, &settings, outbox).await?;
-                    target.check_unpolled(session, &settings).await?;
+                    target.check_others(session, &settings).await?;
                     target.check_way()?;
                     target.check_unreferenced(session).await
                 };
