@@ -182,7 +182,7 @@ impl Shape {
             ..OutboxTable::with_defaults(name)
         };
         RelaySettings {
-            outboxes: Outboxes { tables: vec![table] },
+            outboxes: Outboxes { tables: vec![table], ..Outboxes::default() },
             window: Window { events: 1_000, bytes: 1 << 20 },
             row_bytes: 1 << 20,
             ..samples::settings()

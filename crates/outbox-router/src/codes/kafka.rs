@@ -227,11 +227,6 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  topics --entity-name {topic}`",
             ),
             case_remedy(
-                Case::StateTopicRouted,
-                "events are routed to it",
-                "set kafka.state_topic to a name that no event is routed to, and restart",
-            ),
-            case_remedy(
                 Case::WitnessUnreadable,
                 "a witness in it cannot be read",
                 "run the version of outbox-router that wrote it, or a later one",

@@ -140,7 +140,10 @@ impl Config {
 
     /// The outbox tables for the core.
     pub fn outboxes(&self) -> Outboxes {
-        Outboxes { tables: self.tables().cloned().collect() }
+        Outboxes {
+            tables: self.tables().cloned().collect(),
+            state_topic: self.kafka.state_topic.clone(),
+        }
     }
 }
 

@@ -40,7 +40,10 @@ pub(crate) fn settings(name: &str) -> MonitorSettings {
         name: "monitor".to_owned(),
         slot: format!("s_{name}"),
         publication: format!("p_{name}"),
-        outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(table(name))] },
+        outboxes: Outboxes {
+            tables: vec![OutboxTable::with_defaults(table(name))],
+            ..Outboxes::default()
+        },
         interval: Duration::from_millis(100),
         thresholds: Thresholds { warning: 1 << 20, critical: 4 << 20 },
         window: Window { events: 1_000, bytes: 1 << 20 },

@@ -15,7 +15,7 @@ fn family(name: &str) -> MonitorSettings {
     let child = TableName { schema: "public".to_owned(), name: format!("child_{name}") };
     let mut tables = settings(name).outboxes.tables;
     tables.push(OutboxTable::with_defaults(child));
-    MonitorSettings { outboxes: Outboxes { tables }, ..settings(name) }
+    MonitorSettings { outboxes: Outboxes { tables, ..Outboxes::default() }, ..settings(name) }
 }
 
 async fn run_remedy(client: &Client, hint: &str) -> Result<(), Error> {

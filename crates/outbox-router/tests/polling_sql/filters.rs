@@ -53,7 +53,8 @@ async fn a_filter_takes_what_the_core_takes() {
             let mut unfiltered = fixture.worker(polling()).await;
             let mut polling = polling();
             polling.config.outbox.filter = Some(filter.clone());
-            let outboxes = Outboxes { tables: vec![polling.config.outbox.clone()] };
+            let outboxes =
+                Outboxes { tables: vec![polling.config.outbox.clone()], ..Outboxes::default() };
             let mut core = DryRun::new(outboxes, TableOids::default(), usize::MAX);
             core.frame(&begin(), |_| ()).unwrap();
             for message in unfiltered.database.describe(TABLE).await.unwrap().messages {

@@ -251,7 +251,7 @@ async fn escapes_that_no_text_can_have_are_keys_within_a_text() {
 async fn deliver(fixture: &Fixture, worker: &mut Worker, polling: &Polling) -> Vec<String> {
     let mut leases = fixture.leases(worker.id, polling.settings.lease);
     let settings = PollerSettings {
-        outboxes: Outboxes { tables: vec![polling.config.outbox.clone()] },
+        outboxes: Outboxes { tables: vec![polling.config.outbox.clone()], ..Outboxes::default() },
         batch: 100,
         interval: Duration::from_secs(1),
         lease: LeaseLength::new(polling.settings.lease),

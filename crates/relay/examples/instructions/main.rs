@@ -136,7 +136,10 @@ impl Shell {
 }
 
 fn settings(shape: Shape) -> RelaySettings {
-    RelaySettings { outboxes: Outboxes { tables: vec![shape.table()] }, ..samples::settings() }
+    RelaySettings {
+        outboxes: Outboxes { tables: vec![shape.table()], ..Outboxes::default() },
+        ..samples::settings()
+    }
 }
 
 fn run(shape: Shape, events: usize) -> Result<(), String> {

@@ -324,8 +324,6 @@ cases! {
     StateTopicMissing = "state_topic_missing" of TopicMissing,
     /// The state topic may not be read and written.
     StateTopicForbidden = "state_topic_forbidden" of TopicForbidden,
-    /// The state topic is a topic of events, too.
-    StateTopicRouted = "state_topic_routed" of StateTopicUnsuitable,
     /// The witness is larger than the state topic takes.
     StateRecordTooLarge = "state_record_too_large" of RecordTooLarge,
     /// The record is older than the topic's limit.

@@ -40,7 +40,7 @@ pub(super) fn mapped(
     let columns = Columns::resolve(table, &relation, &TypeNames::default())?;
     let mut event = Event::default();
     columns.read(insert.tuple.iter(), &mut event)?;
-    let mut router = TableRouter::new(table.clone(), columns.clone())?;
+    let mut router = TableRouter::new(table.clone(), columns.clone(), None)?;
     let (mut topics, mut scratch) = (Topics::default(), Scratch::default());
     let mut mapped = MappedRow::default();
     let (row, headers) = (insert.tuple.iter(), &mut scratch.headers);

@@ -83,7 +83,9 @@ impl Relations {
                     Err(failure) => Err(failure),
                 }
             }
-            (Ok(columns), _) => TableRouter::new(table.clone(), columns),
+            (Ok(columns), _) => {
+                TableRouter::new(table.clone(), columns, outboxes.state_topic.clone())
+            }
             (Err(failure), _) => Err(failure),
         };
         let binding = match router {

@@ -102,7 +102,7 @@ mod tests {
 
     fn configured(names: &[&str]) -> Outboxes {
         let tables = names.iter().map(|&called| OutboxTable::with_defaults(name(called)));
-        Outboxes { tables: tables.collect() }
+        Outboxes { tables: tables.collect(), ..Outboxes::default() }
     }
 
     fn called(catalog: &[(u32, &str)]) -> Catalog {

@@ -33,7 +33,10 @@ pub fn settings() -> RelaySettings {
         slot: "s".to_owned(),
         publication: "p".to_owned(),
         witness: None,
-        outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(name)] },
+        outboxes: Outboxes {
+            tables: vec![OutboxTable::with_defaults(name)],
+            ..Outboxes::default()
+        },
         held: HeldSettings::default(),
         window: Window { events: 20_000, bytes: 32 << 20 },
         row_bytes: 16 << 20,

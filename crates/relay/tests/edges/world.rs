@@ -88,7 +88,7 @@ impl World {
             slot: "s".into(),
             publication: "p".into(),
             witness: None,
-            outboxes: Outboxes { tables: vec![table.clone()] },
+            outboxes: Outboxes { tables: vec![table.clone()], ..Outboxes::default() },
             window: Window { events: 100, bytes: 64 << 20 },
             row_bytes: 32 << 20,
             timing: Timing {

@@ -196,7 +196,7 @@ impl PollingPlan {
         let tables =
             tables.iter().map(|table| OutboxTable::with_defaults(shape::table_name(*table)));
         PollerSettings {
-            outboxes: Outboxes { tables: tables.collect() },
+            outboxes: Outboxes { tables: tables.collect(), ..Outboxes::default() },
             batch: self.batch,
             interval: self.interval,
             lease: LEASE_LENGTH,

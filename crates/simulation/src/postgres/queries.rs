@@ -39,7 +39,7 @@ pub fn outboxes(version: VersionGroup) -> Outboxes {
         filter: version.has_skipped_rows().then_some(filter),
         ..OutboxTable::with_defaults(table())
     };
-    Outboxes { tables: vec![table] }
+    Outboxes { tables: vec![table], ..Outboxes::default() }
 }
 
 impl SimulatedPostgres {

@@ -119,7 +119,7 @@ impl Setup {
         };
         let shapes = [shape(0), shape(if shares_a_topic { 1 } else { 2 })];
         let tables = names.iter().cloned().map(OutboxTable::with_defaults).collect();
-        let outboxes = Outboxes { tables };
+        let outboxes = Outboxes { tables, ..Outboxes::default() };
         Self { shapes, names, outboxes, has_dead_letters: random.one_in(2) }
     }
 

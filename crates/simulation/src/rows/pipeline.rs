@@ -87,7 +87,7 @@ impl Pipeline {
     /// was as `before`.
     pub fn is_published(&self, before: &Catalog, now: &Catalog) -> bool {
         let tables = self.tables.iter().map(|table| OutboxTable::with_defaults(name_of(*table)));
-        let outboxes = Outboxes { tables: tables.collect() };
+        let outboxes = Outboxes { tables: tables.collect(), ..Outboxes::default() };
         let watched = Watched { publication: "p", outboxes: &outboxes };
         compare(watched, Some(before), now).iter().all(Failure::is_note)
     }

@@ -93,10 +93,11 @@ impl KafkaSink {
         if !self.reports.topics.contains(id) {
             match self.producer.topic(name) {
                 // librdkafka returns the same topic object for the same name, so reports about
-                // events and state could not be distinguished.
-                Some(_) if self.reports.is_state(name) => return self.refuse_state_topic(name),
-                Some(handle) => self.reports.topics.insert(id, name, handle),
-                None => return self.fail(None, Some(id), RDKafkaErrorCode::InvalidTopic),
+                // events and state could not be distinguished; no event is routed there.
+                Some(handle) if !self.reports.is_state(name) => {
+                    self.reports.topics.insert(id, name, handle);
+                }
+                Some(_) | None => return self.fail(None, Some(id), RDKafkaErrorCode::InvalidTopic),
             }
         }
         self.reports.topics.renew(id, limits);

@@ -2,7 +2,7 @@
 //! without tickets. At most one is in flight.
 
 use rdkafka::types::RDKafkaErrorCode;
-use relay::{Case, Failure, Record, RefusalReason, TopicName};
+use relay::{Record, RefusalReason, TopicName};
 
 use super::{
     KafkaSink, PollBacklog,
@@ -22,14 +22,12 @@ impl KafkaSink {
             return;
         }
         match self.producer.topic(name) {
-            Some(handle) if self.reports.topics.find(handle.address()).is_some() => {
-                self.refuse_state_topic(name);
-            }
-            Some(handle) => {
+            Some(handle) if self.reports.topics.find(handle.address()).is_none() => {
                 let (name, flight) = (name.clone(), Flight::None);
                 self.reports.state = Some(StateWrites { name, handle, flight, written: None });
             }
-            None => self.fail(None, None, RDKafkaErrorCode::InvalidTopic),
+            // No event is routed to it.
+            Some(_) | None => self.fail(None, None, RDKafkaErrorCode::InvalidTopic),
         }
     }
 
@@ -73,17 +71,6 @@ impl KafkaSink {
                 Err(RefusalReason::Closed)
             }
         }
-    }
-
-    /// Closes the sink, because events are routed to the state topic.
-    pub(super) fn refuse_state_topic(&mut self, name: &TopicName) {
-        self.reports.phase.explain(|| {
-            let message = format!("events are routed to {name}, which is the state topic");
-            let failure = Failure::of(Case::StateTopicRouted, message);
-            DeliveryFailure { transaction: None, topic: None, failure }
-        });
-        self.producer.purge();
-        self.backlog = PollBacklog::Some;
     }
 
     /// The number of the latest write to the state topic that was acknowledged since the last call.

@@ -288,7 +288,7 @@ struct Mapped {
 impl Mapped {
     /// Asks the core, which refuses a table whose rows it cannot route.
     fn of(config: &TableConfig, row: &TableRow) -> Result<Self, Failure> {
-        let outboxes = Outboxes { tables: vec![config.outbox.clone()] };
+        let outboxes = Outboxes { tables: vec![config.outbox.clone()], ..Outboxes::default() };
         let mut run = DryRun::new(outboxes, TableOids::default(), usize::MAX);
         let begin = [messages::begin(PgTimestamp::from_micros(0))].into_iter();
         for message in begin.chain(messages::types(row)).chain([messages::relation(row)]) {

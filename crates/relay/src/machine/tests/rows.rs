@@ -245,7 +245,10 @@ fn outbox(change: impl FnOnce(&mut OutboxTable)) -> RelaySettings {
     let name = TableName { schema: "public".into(), name: "outbox".into() };
     let mut table = OutboxTable::with_defaults(name);
     change(&mut table);
-    RelaySettings { outboxes: Outboxes { tables: vec![table] }, ..settings() }
+    RelaySettings {
+        outboxes: Outboxes { tables: vec![table], ..Outboxes::default() },
+        ..settings()
+    }
 }
 
 #[test]

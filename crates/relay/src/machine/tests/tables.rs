@@ -95,7 +95,10 @@ fn the_name_at_a_rows_wal_position_takes_precedence_over_the_oid() {
         topic: Some(crate::TopicTemplate::parse(topic).unwrap()),
         ..OutboxTable::with_defaults(TableName { schema: "public".into(), name: name.into() })
     };
-    let outboxes = Outboxes { tables: vec![table("outbox", "old"), table("outbox_v2", "new")] };
+    let outboxes = Outboxes {
+        tables: vec![table("outbox", "old"), table("outbox_v2", "new")],
+        ..Outboxes::default()
+    };
     let mut script = Script::new(RelaySettings { outboxes, ..settings() });
     let was = std::mem::replace(&mut script.source.table.name, "outbox_v2".to_owned());
     script.source.others = vec![(TableName { schema: "public".into(), name: was }, OTHER)];

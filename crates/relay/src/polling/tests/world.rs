@@ -85,7 +85,7 @@ pub(super) struct World {
 
 pub(super) fn settings() -> PollerSettings {
     PollerSettings {
-        outboxes: Outboxes { tables: vec![outbox(TableIndex(0))] },
+        outboxes: Outboxes { tables: vec![outbox(TableIndex(0))], ..Outboxes::default() },
         batch: 4,
         interval: Duration::from_secs(1),
         lease: LeaseLength::new(Duration::from_secs(10)),
@@ -102,7 +102,7 @@ pub(super) fn settings() -> PollerSettings {
 
 pub(super) fn two_tables() -> PollerSettings {
     let tables = vec![outbox(TableIndex(0)), outbox(TableIndex(1))];
-    PollerSettings { outboxes: Outboxes { tables }, ..settings() }
+    PollerSettings { outboxes: Outboxes { tables, ..Outboxes::default() }, ..settings() }
 }
 
 fn outbox(table: TableIndex) -> OutboxTable {

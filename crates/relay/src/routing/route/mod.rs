@@ -16,7 +16,7 @@ use crate::{
         partition::partition_for_key,
         record::{PartitionAndTime, Record, TopicId},
         table::{Format, OutboxTable, Role, Timestamp},
-        topic::{NoTopic, TopicRule},
+        topic::{NoTopic, TopicName, TopicRule},
         topics::Topics,
     },
     source::quote_identifier,
@@ -36,6 +36,7 @@ pub(crate) struct TableRouter {
     table: OutboxTable,
     columns: Columns,
     topics: TopicRule,
+    state_topic: Option<TopicName>,
     topic_cache: TopicCache,
 }
 
@@ -62,11 +63,15 @@ impl TableRouter {
     /// # Errors
     /// The topic names a group that `route_regex` does not have, which the configuration's reader
     /// excludes.
-    pub(crate) fn new(table: OutboxTable, columns: Columns) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        table: OutboxTable,
+        columns: Columns,
+        state_topic: Option<TopicName>,
+    ) -> Result<Self, Failure> {
         let topics = TopicRule::new(columns.topic(), table.route()).map_err(|error| {
             Failure::new(Code::TopicIllegal, format!("the topic of {}: {error}", table.name))
         })?;
-        Ok(Self { table, columns, topics, topic_cache: TopicCache::default() })
+        Ok(Self { table, columns, topics, state_topic, topic_cache: TopicCache::default() })
     }
 
     /// Another Relation message has come. The topic cache is kept if the topic template is the
@@ -78,7 +83,7 @@ impl TableRouter {
         if columns.topic() == self.columns.topic() {
             self.columns = columns;
         } else {
-            *self = Self::new(self.table.clone(), columns)?;
+            *self = Self::new(self.table.clone(), columns, self.state_topic.take())?;
         }
         Ok(())
     }
@@ -218,6 +223,10 @@ impl TableRouter {
         }
         let text = String::from_utf8_lossy(routing);
         let name = self.topics.topic(&text).map_err(|why| self.no_topic(event, &text, why))?;
+        if self.state_topic.as_ref() == Some(&name) {
+            let what = format!("{name} is the state topic, which takes no events");
+            return Err(self.refuse(event, Code::TopicIllegal, &what));
+        }
         let topic = topics.intern(name)?;
         self.topic_cache.insert(routing, topic);
         Ok(topic)

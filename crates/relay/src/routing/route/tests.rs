@@ -276,26 +276,59 @@ fn the_debezium_format_writes_the_header_id_alone_and_the_payload_as_it_is() {
     assert_eq!(record.headers, [header("id", "da8d6de6")]);
 }
 
+/// A router of the usual table, and what it keeps from row to row.
+struct Kept {
+    columns: Columns,
+    router: TableRouter,
+    topics: Topics,
+    scratch: Scratch,
+}
+
+impl Kept {
+    fn new(state_topic: &str) -> Self {
+        let relation = wire::relation_message(1, "outbox", &COLUMNS);
+        let Ok(Message::Relation(relation)) = Message::parse(&relation) else {
+            panic!("a relation")
+        };
+        let columns = Columns::resolve(&table(), &relation, &TypeNames::default()).unwrap();
+        let state_topic = TopicName::new(state_topic).ok();
+        let router = TableRouter::new(table(), columns.clone(), state_topic).unwrap();
+        Self { columns, router, topics: Topics::default(), scratch: Scratch::default() }
+    }
+
+    fn route(&mut self, aggregate_type: &str) -> Result<(), Failure> {
+        let row = row_with("aggregate_type", Wire::Text(aggregate_type));
+        let insert = wire::insert_message(1, &row);
+        let Ok(Message::Insert(insert)) = Message::parse(&insert) else { panic!("an insert") };
+        let mut event = Event::default();
+        self.columns.read(insert.tuple.iter(), &mut event).unwrap();
+        let Self { router, topics, scratch, .. } = self;
+        router.route(&event, topics, scratch, &mut FormatHeaders::default()).map(|_| ())
+    }
+}
+
+#[test]
+fn no_row_is_routed_to_the_state_topic() {
+    let mut kept = Kept::new("outbox.event.state");
+    for _ in 0..2 {
+        let failure = kept.route("state").unwrap_err();
+        assert_eq!(failure.code, Code::TopicIllegal, "so it may be a dead letter");
+        let what = "outbox.event.state is the state topic, which takes no events";
+        assert!(failure.message.ends_with(what), "{failure}");
+    }
+    kept.route("other").unwrap();
+}
+
 #[test]
 fn what_is_remembered_of_topics_is_limited() {
     // I6
-    let relation = wire::relation_message(1, "outbox", &COLUMNS);
-    let Ok(Message::Relation(relation)) = Message::parse(&relation) else { panic!("a relation") };
-    let columns = Columns::resolve(&table(), &relation, &TypeNames::default()).unwrap();
-    let mut router = TableRouter::new(table(), columns.clone()).unwrap();
-    let (mut topics, mut scratch) = (Topics::default(), Scratch::default());
+    let mut kept = Kept::new("state");
     let mut refused = None;
     for number in 0..=65_536 {
-        let name = format!("t{number}");
-        let insert = wire::insert_message(1, &row_with("aggregate_type", Wire::Text(&name)));
-        let Ok(Message::Insert(insert)) = Message::parse(&insert) else { panic!("an insert") };
-        let mut event = Event::default();
-        columns.read(insert.tuple.iter(), &mut event).unwrap();
-        let mut format_headers = FormatHeaders::default();
-        let routed = router.route(&event, &mut topics, &mut scratch, &mut format_headers);
-        refused = routed.map(|_| ()).err();
-        assert!(router.topic_cache.len() <= REMEMBERED_MAX);
+        refused = kept.route(&format!("t{number}")).err();
+        assert!(kept.router.topic_cache.len() <= REMEMBERED_MAX);
     }
+    let topics = kept.topics;
     assert_eq!(refused.unwrap().code, Code::TooManyTopics);
     assert_eq!(topics.names().count(), 65_536);
 }

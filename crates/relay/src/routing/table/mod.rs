@@ -7,7 +7,7 @@ use std::fmt;
 use crate::routing::{
     mapping::FilterKind,
     timestamp::EpochUnit,
-    topic::{IllegalTemplate, JavaRegex, OnMismatch, TopicRule, TopicTemplate},
+    topic::{IllegalTemplate, JavaRegex, OnMismatch, TopicName, TopicRule, TopicTemplate},
 };
 
 pub use preset::{DEBEZIUM, DEFAULT, Example, ExampleRecord, PRESETS, Preset};
@@ -28,6 +28,8 @@ mod shape;
 pub struct Outboxes {
     /// In the order of the configuration.
     pub tables: Vec<OutboxTable>,
+    /// The topic of the witness, to which no row is routed.
+    pub state_topic: Option<TopicName>,
 }
 
 /// One outbox table.

@@ -241,7 +241,10 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
         catalog.publication.as_mut().unwrap().tables[0].name = name(called);
         catalog
     };
-    let outboxes = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] };
+    let outboxes = Outboxes {
+        tables: vec![OutboxTable::with_defaults(name("outbox"))],
+        ..Outboxes::default()
+    };
     let seen = reading(Some(slot()));
     let checked = |remembered: Option<Catalog>, now: Catalog| {
         let witness = remembered.map(|catalog| Witness { catalog, ..witness(40 * MIB) });
@@ -270,7 +273,10 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
 /// has it now.
 #[test]
 fn rows_of_a_table_whose_name_was_taken_are_known_until_all_are_delivered() {
-    let outboxes = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] };
+    let outboxes = Outboxes {
+        tables: vec![OutboxTable::with_defaults(name("outbox"))],
+        ..Outboxes::default()
+    };
     let checked_for = |outboxes: &Outboxes, witness: Option<&Witness>, slot_at, now: Catalog| {
         let slot = SlotHealth { confirmed_flush_lsn: Some(Lsn::from_u64(slot_at)), ..slot() };
         let position_check = PositionCheck::Compared;
@@ -311,7 +317,10 @@ fn rows_of_a_table_whose_name_was_taken_are_known_until_all_are_delivered() {
     let mut renamed = taken.clone();
     renamed.relations[1].name = name("outbox_v2");
     renamed.publication.as_mut().unwrap().tables[1].name = name("outbox_v2");
-    let second = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox_v2"))] };
+    let second = Outboxes {
+        tables: vec![OutboxTable::with_defaults(name("outbox_v2"))],
+        ..Outboxes::default()
+    };
     let baseline = checked_for(&second, Some(&record), 40 * MIB, renamed).unwrap();
     assert_eq!(baseline.tables.table(Oid::from_u32(10)), Some(&name("outbox_v2")));
     assert_eq!(baseline.alterations, []);
@@ -322,7 +331,7 @@ fn rows_of_a_table_whose_name_was_taken_are_known_until_all_are_delivered() {
 fn an_outbox_that_is_not_configured_any_more_is_reported() {
     let configured = |names: &[&str]| {
         let tables = names.iter().map(|&called| OutboxTable::with_defaults(name(called)));
-        Outboxes { tables: tables.collect() }
+        Outboxes { tables: tables.collect(), ..Outboxes::default() }
     };
     let mut both = healthy();
     both.relations.push(relation(11, "second"));

@@ -31,7 +31,10 @@ fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
         name: "monitor".to_owned(),
         slot: "s".to_owned(),
         publication: "p".to_owned(),
-        outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(name)] },
+        outboxes: Outboxes {
+            tables: vec![OutboxTable::with_defaults(name)],
+            ..Outboxes::default()
+        },
         interval: Duration::from_secs(5),
         thresholds,
         window: Window { events: 1_000, bytes: 1 << 20 },

@@ -145,7 +145,7 @@ pub(super) fn start(url: &str, settings: PollerSettings, kafka: KafkaSettings) -
 /// Rows are read often, and attempts follow each other only after many such readings.
 pub(super) fn settings() -> PollerSettings {
     PollerSettings {
-        outboxes: Outboxes { tables: vec![table().outbox] },
+        outboxes: Outboxes { tables: vec![table().outbox], ..Outboxes::default() },
         batch: 100,
         interval: Duration::from_millis(20),
         lease: LeaseLength::new(Duration::from_secs(10)),

@@ -16,7 +16,7 @@ fn publication(catalog: &mut Catalog) -> &mut Publication {
 }
 
 fn configured() -> Outboxes {
-    Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] }
+    Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))], ..Outboxes::default() }
 }
 
 fn codes(outboxes: &Outboxes, before: Option<&Catalog>, now: &Catalog) -> Vec<Code> {
