@@ -125,6 +125,10 @@ impl Recover {
             return Step::Ends("recover: refused by a lock");
         }
         site.database.lock = Some(self.number);
+        // A person says of this moment that ids are unique.
+        if self.typed.selected == Selected::MissingIdsUnique && site.pipeline.is_mixed {
+            return Step::Ends("recover: ids ambiguous");
+        }
         // A run that was killed still made the slot.
         site.database.creation = None;
         let Some(facts) = site.facts(None) else { return Step::Ends("recover: no witness") };
