@@ -297,12 +297,15 @@ impl<'f> Finder<'f> {
     }
 
     fn flag(&self) -> Result<Option<Flag>, Failure> {
-        let is_flag =
-            |column: &ColumnFacts| column.is_of(&[Type::BOOL, Type::INT2, Type::INT4, Type::INT8]);
+        let is_flag = |column: &ColumnFacts| {
+            column.is_of(&[Type::BOOL, Type::INT2, Type::INT4, Type::INT8]) && begins_unset(column)
+        };
         let column = match (&self.config.column, self.config.how) {
             (Some(name), MarkHow::Flag) => {
                 let column = self.facts.column(name).filter(|column| is_flag(column));
-                Some(column.ok_or_else(|| self.lacks(name, "a boolean or an integer"))?)
+                Some(column.ok_or_else(|| {
+                    self.lacks(name, "a boolean or an integer whose default is false, 0 or NULL")
+                })?)
             }
             _ => self.any(&FLAGS, is_flag),
         };
@@ -407,6 +410,14 @@ impl<'f> Finder<'f> {
         );
         unfit(self.table, &what)
     }
+}
+
+/// Whether a row that says nothing of the column is pending by it: so is one without a default.
+fn begins_unset(column: &ColumnFacts) -> bool {
+    let Some(default) = &column.default else { return true };
+    let value = default.split("::").next().unwrap_or_default();
+    let value = value.trim_matches(['(', ')', '\'', ' ']);
+    ["false", "0", "NULL"].iter().any(|unset| unset.eq_ignore_ascii_case(value))
 }
 
 fn is_time(column: &ColumnFacts) -> bool {

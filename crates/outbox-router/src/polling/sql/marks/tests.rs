@@ -61,6 +61,28 @@ fn a_flag_decides_before_a_time() {
     assert_eq!((marks.decides, marks.flag), (Decides::Time, None));
 }
 
+/// Else each row would be published from its beginning.
+#[test]
+fn a_flag_that_is_set_by_default_is_no_mark() {
+    for (of_type, unset, set) in [
+        (Type::BOOL, ["false", "NULL::boolean"], ["true", "now() > 'x'"]),
+        (Type::INT2, ["0", "'0'::smallint"], ["1", "nextval('s'::regclass)"]),
+    ] {
+        let flag = columns(&[("published", of_type, &[]), ("sent_at", Type::TIMESTAMPTZ, &[])]);
+        for default in unset {
+            let marks = found(&with_default(flag.clone(), "published", default));
+            assert_eq!(marks.decides, Decides::Flag, "{default}");
+        }
+        for default in set {
+            let facts = with_default(flag.clone(), "published", default);
+            assert_eq!(found(&facts).decides, Decides::Time, "{default}");
+            let failure = of(&facts, &how(MarkHow::Flag, Some("published"))).unwrap_err();
+            let what = "column published that is a boolean or an integer whose default is false, 0";
+            assert!(failure.message.contains(what), "{failure}");
+        }
+    }
+}
+
 #[test]
 fn a_status_decides_before_all() {
     let facts = columns(&[
