@@ -1,10 +1,10 @@
 //! Reads and writes the pipeline's witness, the record in the state topic, and compares the source
 //! with it.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use relay::{
-    Case, Code, Failure, Name, Outboxes, TopicName,
+    Case, Code, Failure, Name, Outboxes, StateTopicRecord, TopicName,
     source::{
         Baseline, Expectations, Gap, Interval, Obstacle, PositionCheck, Present, SlotHealth,
         gaps_since, preflight, publication,
@@ -96,6 +96,29 @@ impl Records {
             None => (None, Vec::new()),
         };
         Ok(PipelineRecords { cluster, witness, unseen, keys })
+    }
+
+    /// The witnesses of pipelines with this name and this database, by their slots. A missing state
+    /// topic holds none.
+    pub(super) async fn of_any_slot(&self) -> Result<BTreeMap<String, Witness>, Failure> {
+        let it = self.clone();
+        let read = move || {
+            let topic = command_state_topic(&it.settings, &it.topic)?;
+            topic.read(&it.witness_key.prefix_of_any_slot())
+        };
+        let records = match blocking(read).await {
+            Err(failure) if failure.code == Code::TopicMissing => return Ok(BTreeMap::new()),
+            read => read?.records,
+        };
+        let mut by_slot: BTreeMap<String, Vec<StateTopicRecord>> = BTreeMap::new();
+        for record in records {
+            let Some(WitnessKey { slot, .. }) = WitnessKey::of_key(&record.key) else { continue };
+            by_slot.entry(slot).or_default().push(record);
+        }
+        let combined = by_slot.into_iter().filter_map(|(slot, records)| {
+            combine(&records).transpose().map(|witness| Ok((slot, witness?)))
+        });
+        combined.collect()
     }
 
     /// Creates the topic if it is missing, and checks that it keeps the witness.

@@ -130,6 +130,14 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  Kafka has",
             ),
             case_remedy(
+                Case::SlotRenamed,
+                "the pipeline had another slot, which is there, and which no router reads",
+                "set postgres.slot = \"{slot}\", and run the router until `outbox-router status` says \
+                 that nothing is behind; stop it, `select pg_drop_replication_slot('{slot}')`, \
+                 and set the new name up. If that slot is of another pipeline, give this one \
+                 another `name`",
+            ),
+            case_remedy(
                 Case::BackfillUnfinished,
                 "a back-fill is not complete, and the slot still divides its rows: no router \
                  takes it before",

@@ -348,3 +348,25 @@ async fn on_a_real_kafka_the_topic_is_created_and_a_gap_is_closed() {
     assert!(done(&run_command(&TEARDOWN).await).contains("witness: deleted\n"));
     assert_eq!(kafka::record(&kafka.bootstrap()).await, None);
 }
+
+/// Rows that wait in the former slot would be sent by none.
+#[tokio::test]
+async fn a_pipeline_takes_no_other_slot_while_it_has_one_that_no_router_reads() {
+    let fixture = Fixture::start();
+    done(&fixture.run_command(&SETUP).await);
+    let renamed = [&SETUP[..], &["--set", "postgres.slot=renamed"]].concat();
+    let refused = fixture.run_command(&renamed).await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    let what = "P013: the pipeline outbox-router had slot outbox_router in this database, which is \
+                there, and which no router reads";
+    assert!(refused.err.contains(what), "{}", refused.err);
+    assert!(refused.err.contains("set postgres.slot = \"outbox_router\""), "{}", refused.err);
+    // Another pipeline has rows of its own.
+    for other in [["--set", "name=other"], ["--set", "outbox.0.table=public.other"]] {
+        let other = [&renamed[..], &other].concat();
+        done(&fixture.run_command(&other).await);
+        fixture.server.sql("select pg_drop_replication_slot('renamed')");
+    }
+    fixture.drop_slot();
+    done(&fixture.run_command(&renamed).await);
+}

@@ -118,6 +118,8 @@ cases! {
     OtherDatabase = "other_database" of SlotUnsuitable,
     /// A slot of this name exists, and does not fit.
     SlotUnsuitable = "slot_unfit" of SlotUnsuitable,
+    /// The pipeline had another slot, which is there, and which no router reads.
+    SlotRenamed = "slot_renamed" of SlotUnsuitable,
     /// The slot has two_phase.
     SlotTwoPhase = "slot_two_phase" of SlotUnsuitable,
     /// The slot does not divide the rows of the tables for a back-fill.

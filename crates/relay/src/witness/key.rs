@@ -28,6 +28,24 @@ impl WitnessKey {
         key.into_bytes()
     }
 
+    /// What all keys begin with of pipelines with this name and this database, whatever their slot.
+    #[must_use]
+    pub fn prefix_of_any_slot(&self) -> Vec<u8> {
+        let mut key = serde_json::json!([&self.name, &self.database]).to_string();
+        // In place of the bracket that closes the two.
+        key.pop();
+        key.push(',');
+        key.into_bytes()
+    }
+
+    /// The pipeline that a key is of; `None` for a key that none of ours is.
+    #[must_use]
+    pub fn of_key(key: &[u8]) -> Option<Self> {
+        let mut parts = serde_json::Deserializer::from_slice(key).into_iter::<[String; 3]>();
+        let [name, database, slot] = parts.next()?.ok()?;
+        Some(Self { name, database, slot })
+    }
+
     /// The key of one writer: a session, a gap that a process found, or a command.
     #[must_use]
     pub fn of_writer(&self, writer: &str) -> Vec<u8> {

@@ -84,8 +84,13 @@ impl Round<'_> {
             line.push(SINCE_EVER);
         }
         let mut typed = self.persist(&line).await?;
-        // As a person does what the text proposes.
-        for (reason, flag) in [("--skip-bad", "--skip-bad"), ("P039", SINCE_EVER)] {
+        // As a person does what the text proposes. Rows stay while a gap is open, also those that
+        // the slot of a run has that was killed.
+        for (reason, flag) in [
+            ("--skip-bad", "--skip-bad"),
+            ("has rows to send", "--drop-slot"),
+            ("P039", SINCE_EVER),
+        ] {
             if !typed.succeeded() && typed.said.contains(reason) && !line.contains(&flag) {
                 line.push(flag);
                 typed = self.persist(&line).await?;

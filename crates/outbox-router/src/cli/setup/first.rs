@@ -6,11 +6,12 @@
 use std::io;
 
 use relay::{
-    Case, Code, Failure, TableName, TopicName,
+    Case, Code, Failure, Name, TableName, TopicName,
     delivered::compared::altered,
-    source::Catalog,
+    source::{Catalog, Oid},
     witness::{OpenFinding, ProducedTo, Witness},
 };
+use tokio_postgres::Client;
 
 use crate::{
     cli::{
@@ -20,6 +21,7 @@ use crate::{
     },
     codes::hint_of_open,
     config::Config,
+    polling::sql::named_oids,
     prepare,
     shell::SourceReading,
 };
@@ -98,6 +100,49 @@ pub(super) async fn check_kafka(
         );
         failure
     })
+}
+
+/// Checks that the pipeline has no other slot whose rows no router would send: one that a pipeline
+/// with this name had in this database for one of these tables, and that no router reads.
+pub(super) async fn refuse_former_slot(
+    part: RecordPart,
+    config: &Config,
+    access: Access<'_>,
+    client: &Client,
+) -> Result<(), TaskError> {
+    let Some(records) = records(part, config, access)? else { return Ok(()) };
+    let mut known = records.of_any_slot().await?;
+    known.remove(config.postgres.slot.as_str());
+    if known.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = known.keys().map(String::as_str).collect();
+    let free = "select slot_name::text from pg_replication_slots where slot_name::text = any($1) \
+                and database = current_database() and not active \
+                and wal_status is distinct from 'lost' order by 1";
+    let outboxes = config.outboxes();
+    let is_any = outboxes.tables.is_empty();
+    let mut tables: Vec<Oid> = Vec::new();
+    if !is_any {
+        let named = named_oids(outboxes.tables.iter().map(|table| &table.name));
+        for row in client.query(&named, &[]).await? {
+            tables.push(Oid::from_u32(row.try_get(0)?));
+        }
+    }
+    for row in client.query(free, &[&names]).await? {
+        let slot: &str = row.try_get(0)?;
+        let is_ours = |oid: &Oid| tables.contains(oid);
+        let has_ours = |known: &Witness| is_any || known.tables.iter().any(is_ours);
+        if known.get(slot).is_some_and(has_ours) {
+            let what = format!(
+                "the pipeline {} had slot {slot} in this database, which is there, and which no \
+                 router reads: what it has not sent would be sent by none",
+                config.name
+            );
+            return Err(Failure::of(Case::SlotRenamed, what).naming(Name::Slot, slot).into());
+        }
+    }
+    Ok(())
 }
 
 /// Makes the state topic, if a witness is kept.

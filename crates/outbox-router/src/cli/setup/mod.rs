@@ -158,6 +158,9 @@ async fn apply(
         if slot.is_none() || are_switched {
             polled_before::refuse_polled(client, &config.name, &tables).await?;
         }
+        if slot.is_none() {
+            first::refuse_former_slot(args.record, config, access, client).await?;
+        }
         if args.backfill.rows == OlderRows::Leave {
             backfill::refuse_unfinished(client, config, slot.as_ref()).await?;
         }
