@@ -256,17 +256,21 @@ pub(crate) struct Searched<'a> {
     pub(crate) id: Option<&'a str>,
 }
 
-/// Counts a pipeline's entries of a table that none of its rows has an id of, and shows the ids of
-/// the first twenty as literals. Such a row was deleted, or its id was changed: then it may be any
-/// row. By the column of the id alone first, which need not print what PostgreSQL perhaps cannot
-/// print; the second statement, by the [`texts`] of all columns, decides where the first one finds
-/// any. Only where the table [`exists`].
-pub(crate) fn count_unfound(pipeline: &str, table: Searched<'_>, of_all: &[String]) -> [String; 2] {
+/// The ids of a pipeline's rows of a table that were left out. Only where the table [`exists`].
+pub(crate) fn ids(pipeline: &str, table: u32) -> String {
+    let is_of = is_of(pipeline, table);
+    format!("select distinct o.event_id from outbox_router.left_out o where {is_of}")
+}
+
+/// Counts those of these `event_id` that no row of a table has, and shows the first twenty as
+/// literals. Such a row was deleted, or its id was changed: then it may be any row. By the column of
+/// the id alone first, which need not print what PostgreSQL perhaps cannot print; the second
+/// statement, by the [`texts`] of all columns, decides where the first one finds any.
+pub(crate) fn count_unfound(ids: &str, table: Searched<'_>, of_all: &[String]) -> [String; 2] {
     let of_id = texts(table.id);
     let count = |texts: &[String]| {
         format!(
-            "with e as materialized (select distinct o.event_id from outbox_router.left_out o \
-               where {}), \
+            "with e as materialized ({ids}), \
              found as materialized (select v.id from {} t \
                cross join lateral unnest(array[{}]::text[]) v (id) \
                where v.id in (select event_id from e)) \
@@ -274,7 +278,6 @@ pub(crate) fn count_unfound(pipeline: &str, table: Searched<'_>, of_all: &[Strin
                filter (where number <= 20), '') \
              from (select event_id, row_number() over (order by event_id) as number from e \
                where not exists (select from found f where f.id = e.event_id)) u",
-            is_of(pipeline, table.oid),
             quote_table(table.name),
             texts.join(", ")
         )

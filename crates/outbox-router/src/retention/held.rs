@@ -8,7 +8,7 @@ use super::{
     settings::RetentionSettings,
 };
 use crate::{
-    held::{Pipeline, read_table},
+    held::{CUT, Pipeline, read_table},
     postgres::{quote_identifier, quote_literal},
     republish::left_out::{self, Searched},
 };
@@ -89,15 +89,7 @@ pub(super) async fn check_named(
     id: Option<&str>,
     configured: &[TableName],
 ) -> Result<(), Failure> {
-    let others: Vec<String> = configured
-        .iter()
-        .filter(|other| *other != table)
-        .map(|other| quote_literal(&other.to_string()))
-        .collect();
-    let elsewhere = match others.as_slice() {
-        [] => String::new(),
-        names => format!(" and table_name not in ({})", names.join(", ")),
-    };
+    let elsewhere = not_of_others(table, configured.iter());
     let unnamed = if id.is_some() { " and event_id is null" } else { "" };
     let count = session
         .row(&format!("select count(*) from outbox_router.held where {OPEN}{unnamed}{elsewhere}"))
@@ -110,6 +102,16 @@ pub(super) async fn check_named(
             );
             Err(Failure::of(Case::RetentionHeldUnknown, what))
         }
+    }
+}
+
+/// The condition, after others, that an event is not of another table of the configuration.
+fn not_of_others<'n>(table: &TableName, configured: impl Iterator<Item = &'n TableName>) -> String {
+    let others = configured.filter(|other| *other != table);
+    let others: Vec<String> = others.map(|other| quote_literal(&other.to_string())).collect();
+    match others.as_slice() {
+        [] => String::new(),
+        names => format!(" and table_name not in ({})", names.join(", ")),
     }
 }
 
@@ -140,21 +142,46 @@ fn texts(columns: &[Column]) -> Vec<String> {
     left_out::texts(columns.iter().map(|column| column.name.as_str()))
 }
 
-/// Checks that each row that was left out is found by its id: else it may be any row, and all stay.
+/// Checks that each row is found by its id that no topic and no table of held events has whole: else
+/// it may be any row, and all stay.
 ///
 /// # Errors
 /// No column has the ids, or no row has one of them; or the connection breaks.
-pub(super) async fn check_left_out(
+pub(super) async fn check_found(
     session: Session<'_>,
     settings: &RetentionSettings,
     (table, columns): (Searched<'_>, &[Column]),
 ) -> Result<(), Failure> {
-    if !left_out::exists(session.client).await? {
-        return Ok(());
-    }
     let texts = if table.id.is_some() { texts(columns) } else { Vec::new() };
+    if left_out::exists(session.client).await? {
+        let ids = left_out::ids(&settings.name, table.oid);
+        check_each("were left out of what was sent", session, (table, &texts, &ids)).await?;
+    }
+    if find(session).await? == HeldTable::Present {
+        let ids = cut(table.name, settings);
+        check_each("wait for a person, and did not arrive whole,", session, (table, &texts, &ids))
+            .await?;
+    }
+    Ok(())
+}
+
+/// The ids of open events that the table of held events does not have whole.
+fn cut(table: &TableName, settings: &RetentionSettings) -> String {
+    let elsewhere = not_of_others(table, settings.tables.iter().map(|table| &table.name));
+    let code = quote_literal(CUT);
+    format!(
+        "select distinct event_id from outbox_router.held \
+         where {OPEN} and code = {code} and event_id is not null{elsewhere}"
+    )
+}
+
+async fn check_each(
+    which: &str,
+    session: Session<'_>,
+    (table, texts, ids): (Searched<'_>, &[String], &str),
+) -> Result<(), Failure> {
     let mut what = String::new();
-    for query in left_out::count_unfound(&settings.name, table, &texts) {
+    for query in left_out::count_unfound(ids, table, texts) {
         // It reads all rows, so an index is no help.
         session
             .execute("begin; set local enable_seqscan = on; set local statement_timeout = 0")
@@ -171,8 +198,8 @@ pub(super) async fn check_left_out(
             None => "no column has them",
         };
         what = format!(
-            "{}: {count} rows that were left out of what was sent are known by their ids, and \
-             {why}, so all rows stay: {ids}",
+            "{}: {count} rows that {which} are known by their ids, and {why}, so all rows stay: \
+             {ids}",
             table.name
         );
     }

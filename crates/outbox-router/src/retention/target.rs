@@ -132,8 +132,8 @@ impl Target {
         })
     }
 
-    /// Checks that nothing keeps all rows: [`Self::check_others`], and that each row that was
-    /// left out is found by its id, as [`held::check_left_out`] does. To be asked behind the
+    /// Checks that nothing keeps all rows: [`Self::check_others`], and that each row is found
+    /// that the table alone has whole, as [`held::check_found`] does. To be asked behind the
     /// horizon: a row whose id is changed later is not covered by it.
     ///
     /// # Errors
@@ -145,7 +145,7 @@ impl Target {
     ) -> Result<(), Failure> {
         self.check_others(session, settings).await?;
         let table = Searched { oid: self.oid, name: &self.name, id: self.id.as_deref() };
-        held::check_left_out(session, settings, (table, &self.columns)).await
+        held::check_found(session, settings, (table, &self.columns)).await
     }
 
     /// Checks that no worker polls the table, whose marks would not be looked at, and that no row

@@ -235,6 +235,39 @@ async fn a_row_stays_by_the_id_that_it_had_when_its_event_was_held_or_left_out()
     assert!(done(&cleanup(&server, &text).await).contains("2 rows deleted, 0 kept"));
 }
 
+/// It may be any row: its id was changed, or is longer than an entry of an index.
+#[tokio::test]
+async fn all_rows_stay_while_one_is_not_found_that_only_the_table_has_whole() {
+    let server = outbox();
+    for statement in schema::statements(None) {
+        server.sql(&statement.sql);
+    }
+    insert(&server, "o1", HOUR_AGO);
+    confirm(&server);
+    hold(&server, "'gone'", "held", "public.outbox");
+    let cut = |id: &str| {
+        let last = "event_index = (select max(event_index) from outbox_router.held)";
+        hold(&server, id, "held", "public.outbox");
+        server.sql(&format!("update outbox_router.held set code = 'R005' where {last}"));
+    };
+    cut("'gone-too'");
+    let unknown = cleanup(&server, &["--yes"]).await;
+    let what = "public.outbox: 1 rows that wait for a person, and did not arrive whole, are known \
+                by their ids, and no row has them now: they may have been changed, so all rows \
+                stay: 'gone-too'";
+    refused(&unknown, what);
+    server.sql("update outbox_router.held set event_id = 'o1' where event_id = 'gone-too'");
+    let kept = cleanup(&server, &["--yes"]).await;
+    assert!(done(&kept).contains("0 rows deleted, 1 kept"), "{kept:?}");
+    // It is not compressed.
+    let long = "(select string_agg(md5(n::text), '') from generate_series(1, 200) n)";
+    server.sql(&format!("update outbox_router.held set event_id = {long} where event_id = 'o1'"));
+    server.sql("alter table outbox drop constraint outbox_pkey");
+    server.sql(&format!("update outbox set id = {long}"));
+    refused(&cleanup(&server, &["--yes"]).await, "did not arrive whole, are known by their ids");
+    assert_eq!(server.sql("select count(*) from outbox"), "1");
+}
+
 #[tokio::test]
 async fn a_row_whose_event_is_open_stays() {
     let server = outbox();

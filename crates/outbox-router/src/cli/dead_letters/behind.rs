@@ -10,9 +10,8 @@ use super::{
     decision::Decision,
     selection::{MATCHES, Places, Selection},
     table::{OF_PIPELINE, OPEN, Table, UNDECIDED, place, place_at},
-    wording::CUT,
 };
-use crate::cli::TaskError;
+use crate::{cli::TaskError, held::CUT};
 
 /// The key of selected dead letters.
 #[derive(Debug, Clone, PartialEq, Eq)]

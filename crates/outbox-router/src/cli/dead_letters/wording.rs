@@ -1,16 +1,12 @@
 //! How events are named for people and programs.
 
-use relay::Code;
 use serde_json::{Map, Value, json};
 
 use super::{args::EventRef, table::Event};
-use crate::{cli::shown_bytes, codes::ADMIN};
+use crate::{cli::shown_bytes, codes::ADMIN, held::CUT};
 
 /// How many bytes of a key, an id or an error are shown to people in one line.
 const SHOWN_MAX: usize = 40;
-
-/// The codes of rows that did not arrive whole.
-pub(super) const CUT: &str = Code::RowTooLarge.as_str();
 
 impl Event {
     /// Its id where a shell reads it as one plain word, else its place: what may be pasted after

@@ -231,7 +231,7 @@ impl PolledTable {
     pub fn count_unfound_left_out(&self) -> [String; 2] {
         let table = Searched { oid: self.oid(), name: &self.name, id: self.id.as_deref() };
         let texts = self.id.as_ref().map(|_| self.texts()).unwrap_or_default();
-        left_out::count_unfound(&self.settings.name, table, &texts)
+        left_out::count_unfound(&left_out::ids(&self.settings.name, table.oid), table, &texts)
     }
 
     fn texts(&self) -> Vec<String> {
