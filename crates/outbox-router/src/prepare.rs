@@ -158,7 +158,20 @@ fn retention_conninfo(
     environment: &Environment,
 ) -> Option<Result<ConnInfo, ConfigError>> {
     let url = loaded.config.retention.url.as_ref()?;
-    Some(resolve("retention.url", Some(url), &loaded.places, environment))
+    let resolved = resolve("retention.url", Some(url), &loaded.places, environment);
+    // A wrong postgres.url is reported by itself.
+    let Ok(own) = conninfo(loaded, environment) else { return Some(resolved) };
+    Some(resolved.and_then(|it| {
+        if it.dbname == own.dbname {
+            return Ok(it);
+        }
+        let message = format!(
+            "retention.url: it names the database {}, and postgres.url names {}, whose rows are to \
+             be removed",
+            it.dbname, own.dbname
+        );
+        Err(ConfigError::new(ConfigCode::Value, message).at(loaded.places.find("retention.url")))
+    }))
 }
 
 fn resolve(

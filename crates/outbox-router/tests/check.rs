@@ -452,6 +452,10 @@ async fn retention_that_contradicts_itself_is_refused() {
         (&["retention.keep=7"], "retention.keep \"7\" has no unit"),
         (&["retention.batch=0"], "retention.batch \"0\" is not a whole number from 1"),
         (&["retention.url=postgres://u@h/d?sslmode=no"], "retention.url: "),
+        (
+            &["postgres.url=postgres://u@h/shop", "retention.url=postgres://u@h/mail"],
+            "retention.url: it names the database mail, and postgres.url names shop",
+        ),
     ] {
         assert_refused(&check(settings).await, what);
     }

@@ -80,6 +80,15 @@ impl<'a> Access<'a> {
         Ok(self.resolve(self.own)?.dbname)
     }
 
+    /// Checks that the command connects to the router's database: rows of another one are none of
+    /// its events.
+    ///
+    /// # Errors
+    /// It does not (P013); or the settings cannot be read.
+    pub(super) fn check_database(&self) -> Result<(), Failure> {
+        same_database(&self.conninfo()?.dbname, &self.database_of_router()?)
+    }
+
     /// The role that the router connects as; `None` where the settings cannot be read.
     pub(super) fn role_of_router(&self) -> Option<String> {
         self.resolve(self.own).ok().map(|conninfo| conninfo.user)
@@ -187,4 +196,17 @@ impl From<tokio_postgres::Error> for TaskError {
     fn from(error: tokio_postgres::Error) -> Self {
         failure(error).into()
     }
+}
+
+/// # Errors
+/// The database is not the router's (P013).
+pub(super) fn same_database(here: &str, routers: &str) -> Result<(), Failure> {
+    if here == routers {
+        return Ok(());
+    }
+    let message =
+        format!("this connection is to the database {here}, the router's is to {routers}");
+    Err(Failure::of(Case::OtherDatabase, message)
+        .naming(Name::Database, here)
+        .naming(Name::RouterDatabase, routers))
 }

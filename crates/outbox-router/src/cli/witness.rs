@@ -14,7 +14,11 @@ use relay::{
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use super::{TaskError, connect::Access, seen_topics::look_at_topics};
+use super::{
+    TaskError,
+    connect::{Access, same_database},
+    seen_topics::look_at_topics,
+};
 use crate::{
     blocking::blocking,
     config::Config,
@@ -291,15 +295,7 @@ pub(super) fn check_same_database(
     records: &Records,
     reading: &SourceReading,
 ) -> Result<(), Failure> {
-    let (here, routers) = (&reading.slot_reading.database, records.database());
-    if here == routers {
-        return Ok(());
-    }
-    let message =
-        format!("this connection is to the database {here}, the router's is to {routers}");
-    Err(Failure::of(Case::OtherDatabase, message)
-        .naming(Name::Database, here)
-        .naming(Name::RouterDatabase, routers))
+    same_database(&reading.slot_reading.database, records.database())
 }
 
 /// The finding that the pipeline began at `mark` without a witness.

@@ -18,6 +18,12 @@ use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
 use super::frames::FrameLimits;
+
+/// Statements after which no limit of a role or a database ends a session that waits, or a long
+/// transaction (`transaction_timeout` is of PostgreSQL 17, `idle_session_timeout` of 14).
+pub(crate) const NO_TIMEOUTS: &str = "set idle_in_transaction_session_timeout = 0; \
+     select pg_catalog.set_config(name, '0', false) from pg_catalog.pg_settings \
+     where name in ('transaction_timeout', 'idle_session_timeout')";
 use super::link::Link;
 use super::session::ServerParameters;
 use super::startup::{self, Peer};

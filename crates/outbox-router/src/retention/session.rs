@@ -11,7 +11,7 @@ use crate::{
     monitor::server,
     postgres::{
         HiddenRows, ServerMessage, VALUE_FORMS, hidden_rows, quote_identifier, quote_literal,
-        sql_failure,
+        sql::NO_TIMEOUTS, sql_failure,
     },
 };
 
@@ -64,7 +64,7 @@ impl Backend {
         // So an id has the text that it has in the stream.
         let forms =
             VALUE_FORMS.map(|(name, value)| format!("set {name} = {}", quote_literal(value)));
-        let all = format!("{SETTINGS}; {limits}; {}", forms.join("; "));
+        let all = format!("{SETTINGS}; {limits}; {}; {NO_TIMEOUTS}", forms.join("; "));
         client.batch_execute(&all).await.map_err(failure)?;
         Self::of(client).await
     }

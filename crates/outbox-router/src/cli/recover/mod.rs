@@ -63,7 +63,7 @@ use super::{
     accept::{self, Facts},
     connect::{Access, with_connection},
     new_slot,
-    republication::SESSION,
+    republication::session,
     witness::{self, Records},
 };
 use crate::{config::Config, prepare, republish::journal};
@@ -95,7 +95,7 @@ async fn carry_out(
     let begun = Instant::now();
     let source = prepare::source(config, access.endpoint(COMMAND)?);
     let done = with_connection(access, COMMAND, async |books| {
-        books.batch_execute(SESSION).await?;
+        books.batch_execute(&session()).await?;
         // While one works, the slot is held, and what is open cannot be seen.
         if let Err(holder) = journal::lock(books, &config.name).await? {
             writeln!(terminal.err, "error: nothing was changed: {holder}")?;
@@ -121,7 +121,7 @@ async fn carry_out(
         }
         let tables = tables(config, &facts);
         let work = with_connection(access, COMMAND, async |reader| {
-            reader.batch_execute(SESSION).await?;
+            reader.batch_execute(&session()).await?;
             let recovery = Recovery {
                 args,
                 begun,

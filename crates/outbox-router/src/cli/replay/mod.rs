@@ -35,7 +35,7 @@ use super::{
     decision_args::{Decider, Effect},
     one_table::one_table,
     print_failure::print_failure,
-    republication::{BEGIN, Republication, SESSION, Sent, place},
+    republication::{BEGIN, Republication, Sent, place, session},
     topic_lookups::{Topic, TopicLookups},
     witness::Records,
 };
@@ -65,6 +65,7 @@ pub(super) async fn replay(
     if args.to_topic.is_some() && args.to_topic == config.kafka.state_topic {
         return usage("--to-topic: this is the state topic of the router", terminal);
     }
+    access.check_database()?;
     let done = with_connection(access, COMMAND, async |reader| {
         with_connection(access, COMMAND, async |books| {
             let (role, decider) = (access.role(), args.decision.decider(access.environment));
@@ -94,8 +95,8 @@ impl Replay<'_> {
         &self,
         terminal: &mut Terminal<'_>,
     ) -> Result<Result<Exit, Early>, TaskError> {
-        self.reader.batch_execute(SESSION).await?;
-        self.books.batch_execute(SESSION).await?;
+        self.reader.batch_execute(&session()).await?;
+        self.books.batch_execute(&session()).await?;
         let mut selection = match self.select().await.map_err(|error| self.denied(error))? {
             Ok(selection) => selection,
             Err(early) => return Ok(Err(early)),

@@ -18,6 +18,7 @@ use tokio_postgres::Client;
 use super::{Audience, Form, witness::Records};
 use crate::{
     config::Config,
+    postgres::sql::NO_TIMEOUTS,
     prepare,
     republish::{
         destination::Destination,
@@ -29,12 +30,11 @@ use crate::{
     },
 };
 
-/// Statements of a person's run may take long (`transaction_timeout` is of PostgreSQL 17), and so
-/// may what is done between two of them; what waits for a lock would block writers.
-pub(super) const SESSION: &str = "set lock_timeout = '5s'; set statement_timeout = 0; \
-     set idle_in_transaction_session_timeout = 0; \
-     select pg_catalog.set_config(name, '0', false) from pg_catalog.pg_settings \
-     where name in ('transaction_timeout', 'idle_session_timeout')";
+/// What a person's run begins with: its statements may take long, and so may what is done between
+/// two of them; what waits for a lock would block writers.
+pub(super) fn session() -> String {
+    format!("set lock_timeout = '5s'; set statement_timeout = 0; {NO_TIMEOUTS}")
+}
 
 /// The rows must be those that were counted, and what a person has typed must write nothing.
 pub(super) const BEGIN: &str = "begin transaction isolation level repeatable read, read only";

@@ -21,7 +21,7 @@ use crate::{
     cli::{
         Effect, Exit, Form, TaskError, Terminal, accept,
         connect::{Access, denied, with_connection},
-        republication::{OutboxRows, SESSION},
+        republication::{OutboxRows, session},
         shown_bytes,
     },
     codes::ADMIN,
@@ -72,7 +72,7 @@ pub(super) async fn skip(
 ) -> Result<Exit, TaskError> {
     let source = prepare::source(config, access.endpoint("skip")?);
     let done = with_connection(access, "skip", async |client| {
-        client.batch_execute(SESSION).await?;
+        client.batch_execute(&session()).await?;
         let work = Work { args, config, access, source: &source, client };
         work.carry_out(terminal).await
     });

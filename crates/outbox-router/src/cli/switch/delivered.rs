@@ -25,7 +25,7 @@ use super::{
     older::Events, polling::Delivered, unproved,
 };
 use crate::{
-    cli::{TaskError, Terminal, connect::with_connection, republication::SESSION},
+    cli::{TaskError, Terminal, connect::with_connection, republication::session},
     polling::sql::{
         Database, PolledTable, begin_snapshot,
         switch::{UNDELIVERED, note_undelivered},
@@ -62,7 +62,7 @@ impl Switching<'_> {
         let Described { mut database, tables, .. } = self.described(Uuid::new_v4()).await?;
         let looked_for = self.looked_for(&tables).await?;
         let work = with_connection(self.access, COMMAND, async |reader| {
-            reader.batch_execute(SESSION).await?;
+            reader.batch_execute(&session()).await?;
             reader.batch_execute(&begin_snapshot(None)).await?;
             let read_until = seen_until(reader).await?;
             let catalog = self.catalog(Some(end.catalog())).await?;

@@ -45,7 +45,7 @@ use super::{
     Effect, Exit, TaskError, Terminal,
     connect::{Access, with_connection},
     decision_args::HowArgs,
-    republication::SESSION,
+    republication::session,
     setup::check_slot,
     witness::Records,
 };
@@ -103,7 +103,7 @@ pub(super) async fn switch(
     }
     let by = how.person(access.environment);
     let work = with_connection(access, COMMAND, async |books| {
-        books.batch_execute(SESSION).await?;
+        books.batch_execute(&session()).await?;
         books.batch_execute(&switch_session()).await?;
         if let Err(holder) = journal::lock(books, &config.name).await? {
             writeln!(terminal.err, "error: nothing was done: {holder}")?;

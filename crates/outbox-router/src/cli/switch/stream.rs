@@ -19,7 +19,7 @@ use crate::{
         Exit, OlderRows, TaskError, Terminal,
         connect::with_connection,
         new_slot,
-        republication::SESSION,
+        republication::session,
         setup::{
             Divided, RouterRole, check_kafka, check_stream, has_publication, make_role, make_topic,
             mend_publication, record_beginning, rehearse_stream,
@@ -253,7 +253,7 @@ impl Switching<'_> {
         writeln!(terminal.out, "slot {}: created at {begins_at}", self.slot())?;
         let snapshot = made.snapshot().to_owned();
         let rows = with_connection(self.access, COMMAND, async |reader| {
-            reader.batch_execute(SESSION).await?;
+            reader.batch_execute(&session()).await?;
             note_rows(reader, (&snapshot, version), before, &last.tables).await
         });
         let Noted { rows, seen, before } = Box::pin(rows).await?;

@@ -12,7 +12,7 @@ use super::{
     delivered::{Keys, seen_until},
 };
 use crate::{
-    cli::{TaskError, connect::with_connection, republication::SESSION},
+    cli::{TaskError, connect::with_connection, republication::session},
     polling::sql::{PolledTable, begin_snapshot, switch::UNDELIVERED},
     shell::OfSlot,
 };
@@ -66,7 +66,7 @@ impl Switching<'_> {
         }
         let looked_for = self.looked_for(tables).await?;
         let work = with_connection(self.access, COMMAND, async |reader| {
-            reader.batch_execute(SESSION).await?;
+            reader.batch_execute(&session()).await?;
             reader.batch_execute(&begin_snapshot(None)).await?;
             let until = seen_until(reader).await?;
             self.switched.touch(self.books).await?;

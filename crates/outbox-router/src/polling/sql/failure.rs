@@ -75,6 +75,13 @@ pub(super) fn of_table(error: tokio_postgres::Error, table: &TableName) -> Failu
                        the JSON of its key, name another column in outbox.columns.aggregate_id";
             unfit(table, &format!("PostgreSQL said {said}; {key}"))
         }
+        // A database whose encoding is SQL_ASCII has any bytes.
+        SqlState::CHARACTER_NOT_IN_REPERTOIRE => {
+            let row = "the encoding of this database is SQL_ASCII, and a pending row has bytes that \
+                       are no UTF-8: correct the row; postgres.source = \"stream\" delivers them \
+                       as they are";
+            unfit(table, &format!("PostgreSQL said {said}; {row}"))
+        }
         // No statement of the router's needs a stack of that depth by itself.
         SqlState::STATEMENT_TOO_COMPLEX => {
             let key = "a pending row whose key is within JSON may have some that is nested too \

@@ -16,7 +16,7 @@ use crate::{
         Effect, Exit, Form, TaskError, Terminal,
         connect::{Access, denied, with_connection},
         print_failure::{failure_json, print_failure},
-        republication::SESSION,
+        republication::session,
         shown_bytes,
     },
     config::Config,
@@ -38,7 +38,7 @@ pub(super) async fn decide(
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
     let decided = with_connection(access, "dead-letters", async |books| {
-        books.batch_execute(SESSION).await?;
+        books.batch_execute(&session()).await?;
         let is_real = args.decision.how.effect == Effect::Real;
         if is_real && let Err(holder) = journal::lock(books, &config.name).await? {
             writeln!(terminal.err, "error: nothing was {}: {holder}", decision.done())?;

@@ -11,7 +11,7 @@ use crate::{
     cli::{
         TaskError, Terminal,
         connect::{denied, with_connection},
-        republication::{BEGIN, HeldEvents, OutboxRows, Republication, SESSION, Sent, place},
+        republication::{BEGIN, HeldEvents, OutboxRows, Republication, Sent, place, session},
         witness::Records,
     },
     prepare,
@@ -67,7 +67,7 @@ async fn send(
         return Ok(());
     };
     let sent = with_connection(work.access, "dead-letters", async |reader| {
-        reader.batch_execute(SESSION).await?;
+        reader.batch_execute(&session()).await?;
         let table = OutboxRows::describe(reader, work.config, &name).await?;
         let Ok(id) = &table.columns.id else {
             rows.iter_mut().for_each(|(_, became)| *became = Some(Outcome::WithoutId));

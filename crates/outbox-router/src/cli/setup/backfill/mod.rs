@@ -33,7 +33,7 @@ use crate::{
         connect::with_connection,
         new_slot, person,
         print_failure::print_failure,
-        republication::{OutboxRows, SESSION},
+        republication::{OutboxRows, session},
         witness::Records,
     },
     config::Config,
@@ -106,7 +106,7 @@ impl Backfill<'_> {
     ) -> Result<Backfilled, TaskError> {
         let beginning = self.beginning().await?;
         let done = with_connection(self.access, COMMAND, async |books| {
-            books.batch_execute(SESSION).await?;
+            books.batch_execute(&session()).await?;
             if let Err(holder) = journal::lock(books, &self.config.name).await? {
                 writeln!(terminal.err, "error: nothing was sent: {holder}")?;
                 return Ok(Backfilled::Stopped);
@@ -248,7 +248,7 @@ impl Backfill<'_> {
         let (slot, system_id) = (creator.slot().to_owned(), creator.system_id().to_owned());
         // Everything is ready before the slot exists: until it is held, a router could take it.
         with_connection(access, COMMAND, async |reader| {
-            reader.batch_execute(SESSION).await?;
+            reader.batch_execute(&session()).await?;
             let rows = self.describe(reader).await?;
             let command = (access, COMMAND);
             let made = new_slot::create(command, creator, version, args.wait, terminal.out);
