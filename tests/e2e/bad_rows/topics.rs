@@ -59,6 +59,31 @@ async fn a_missing_topic_is_created_if_create_topics_is_set() {
     fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
 }
 
+/// Kafka takes no topic whose name differs from another's in '.' and '_' alone. That is the row's
+/// fault, so it may become a dead letter.
+#[tokio::test]
+async fn a_topic_that_collides_with_another_one_blocks_its_row() {
+    let builder = Fixture::builder()
+        .set("kafka.create_topics.partitions", 1)
+        .set("kafka.create_topics.replication_factor", 1);
+    let mut fixture = builder.start().await.unwrap();
+    let prefix = fixture.mapping.topic_prefix.clone();
+    let [taken, wanted] = ["a_b", "a.b"].map(|name| format!("{prefix}{name}"));
+    fixture.kafka.create_topic(&taken, 1, &[]).await.unwrap();
+    let session = fixture.session().await.unwrap();
+    let stuck = insert(&session, Row { aggregate_type: Some("a.b"), ..GOOD }).await;
+    let behind = insert(&session, GOOD).await;
+    let status = expect_reported(&mut fixture.router, "failed", "R003", SHORT_DEADLINE).await;
+    let reason = status["reason"].to_string();
+    assert!(reason.contains("collides with") && reason.contains(&stuck), "{reason}");
+    fixture.kafka.delete_topic(&taken).await.unwrap();
+    fixture.router.wait_state("streaming", RECHECK_DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    expect_ids(&fixture, &wanted, &[stuck]).await;
+    let orders = fixture.topics[0].clone();
+    expect_ids(&fixture, &orders, &[behind]).await;
+}
+
 /// Without compression the router knows that a record is too large before it produces it. With
 /// compression only the broker knows.
 async fn expect_waits_for_a_larger_limit(compression: &str) {

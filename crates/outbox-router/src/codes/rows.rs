@@ -28,8 +28,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::TopicIllegal.as_str(),
         title: "the topic's name is not legal in Kafka",
         meaning: "A topic's name has 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and is not '.' \
-                  or '..'; that of kafka.state_topic takes no events. The router rejects other \
-                  names and never rewrites them. It stops at the row and tries it again every 30 s.",
+                  or '..'; that of kafka.state_topic takes no events, and of two names that \
+                  differ in '.' and '_' alone Kafka has one. The router rejects other names and never rewrites them. It stops at the row and tries it again every 30 s.",
         remedy: "set a topic without that column and restart; if it is ${aggregate_type}, \
                  columns.aggregate_type may be mapped to another column instead; correct what \
                  writes such names",

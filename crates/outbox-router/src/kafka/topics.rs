@@ -8,7 +8,7 @@ use rdkafka::{
     error::KafkaError, metadata::MetadataBroker, types::RDKafkaErrorCode, util::Timeout,
 };
 use relay::{
-    Code, Failure, Timestamp, TopicFacts, TopicName,
+    Code, Failure, Name, Timestamp, TopicFacts, TopicName,
     witness::{TopicSight, TopicUuid},
 };
 
@@ -319,9 +319,14 @@ impl TopicClient {
         self.metadata(name).map_err(Failure::from)
     }
 
-    /// The failure when a topic could not be created: that Kafka is unreachable, or else that the
-    /// topic is missing, with the broker's reason.
+    /// The failure when a topic could not be created: that no topic may have this name, that Kafka
+    /// is unreachable, or else that the topic is missing, with the broker's reason.
     fn not_made(&self, name: &TopicName, error: &AdminError) -> Failure {
+        // Of two names that differ in '.' and '_' alone, Kafka takes the first.
+        if error.code == RDKafkaErrorCode::InvalidTopic {
+            let what = format!("topic {name} cannot be created: {}", error.text);
+            return Failure::new(Code::TopicIllegal, what).naming(Name::Topic, name);
+        }
         let failure = self.cluster.failure(error.code, Some(name.as_str()), &error.text);
         if failure.code == Code::KafkaUnreachable {
             return failure;

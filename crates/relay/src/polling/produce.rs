@@ -164,8 +164,10 @@ impl ProducedBy<'_> {
             Row::TopicPending(topic) => Offer::LookUp(topic),
             Row::Refused(refused) => match refused.topic {
                 Some(topic)
-                    if refused.failure.code == Code::RecordTooLarge
-                        && self.topics.was_answered_before(topic, self.read_at) =>
+                    if matches!(
+                        refused.failure.code,
+                        Code::RecordTooLarge | Code::TopicIllegal
+                    ) && self.topics.was_answered_before(topic, self.read_at) =>
                 {
                     Offer::LimitMayBeOld(topic)
                 }

@@ -141,7 +141,7 @@ impl Republish {
             None => None,
             Some(id) => match self.topics.readiness(id) {
                 Readiness::Ready(facts) => Some((id, facts)),
-                Readiness::Pending => return Ok(self.pending(id)),
+                Readiness::Pending | Readiness::Illegal => return Ok(self.pending(id)),
             },
         };
         let Self { rows, topics, changes, batches, .. } = self;

@@ -99,6 +99,8 @@ pub(crate) enum Readiness {
     Ready(TopicFacts),
     /// A look-up, or the witness, is waited for.
     Pending,
+    /// No cluster has a topic of this name: the row is at fault.
+    Illegal,
 }
 
 impl Topics {
@@ -133,6 +135,11 @@ impl Topics {
                 if is_recorded(self.store, *recorded, facts) =>
             {
                 Readiness::Ready(*facts)
+            }
+            Some(Topic { knowledge: Knowledge::Refused(failure), .. })
+                if failure.code == Code::TopicIllegal =>
+            {
+                Readiness::Illegal
             }
             _ => Readiness::Pending,
         }
@@ -265,7 +272,7 @@ impl Topics {
     pub(crate) fn facts(&self, id: TopicId) -> Option<TopicFacts> {
         match self.readiness(id) {
             Readiness::Ready(facts) => Some(facts),
-            Readiness::Pending => None,
+            Readiness::Pending | Readiness::Illegal => None,
         }
     }
 
@@ -273,15 +280,15 @@ impl Topics {
     pub(crate) fn was_answered_before(&self, id: TopicId, at: Moment) -> bool {
         let known = self.topics.get(id.index());
         known.is_some_and(|topic| {
-            matches!(topic.knowledge, Knowledge::Known(_)) && topic.look_up_at < at
+            !matches!(topic.knowledge, Knowledge::Unknown) && topic.look_up_at < at
         })
     }
 
-    /// A known topic does not exist any more, or may have changed: it is looked up before its next
+    /// A topic does not exist any more, or may have changed: it is looked up before its next
     /// record.
     pub(crate) fn gone(&mut self, id: TopicId) {
         if let Some(topic) = self.topics.get_mut(id.index())
-            && let Knowledge::Known(_) = topic.knowledge
+            && !matches!(topic.knowledge, Knowledge::Unknown)
         {
             topic.knowledge = Knowledge::Unknown;
             topic.look_up_at = Moment::default();

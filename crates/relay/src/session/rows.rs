@@ -124,8 +124,12 @@ impl Rows {
             Err(failure) => return failure.into(),
         };
         let topic = routed.topic;
-        let Readiness::Ready(facts) = topics.readiness(topic) else {
-            return Row::TopicPending(topic);
+        let facts = match topics.readiness(topic) {
+            Readiness::Ready(facts) => facts,
+            Readiness::Pending => return Row::TopicPending(topic),
+            Readiness::Illegal => {
+                return refused_by(topic, no_such_topic(topic, &event, topics));
+            }
         };
         let mut partition_and_time = routed.partition_and_time(facts.partitions, committed_at);
         if let Some(mapped) = mapped {
@@ -330,6 +334,14 @@ fn too_large(
         return None;
     }
     topics.name(topic).map(|name| record_too_large(name, size, limit, event))
+}
+
+/// Why no cluster has the topic of a row.
+#[cold]
+fn no_such_topic(topic: TopicId, event: &Event<'_>, topics: &Topics) -> Failure {
+    let why = topics.refusal(topic).map_or("", |failure| failure.message.as_str());
+    let failure = Failure::new(Code::TopicIllegal, format!("{}: {why}", name_of_row(event)));
+    naming_row(failure, event)
 }
 
 #[cold]

@@ -163,7 +163,7 @@ impl Session {
             }
             Some(WaitReason::Topic(topic)) => match topics.readiness(*topic) {
                 Readiness::Pending => Some(*topic),
-                Readiness::Ready(_) => {
+                Readiness::Ready(_) | Readiness::Illegal => {
                     self.wait_reason = None;
                     None
                 }
