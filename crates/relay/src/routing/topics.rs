@@ -48,6 +48,18 @@ enum Knowledge {
     Refused(Failure),
 }
 
+impl Knowledge {
+    /// Whether no cluster has such a topic.
+    fn is_illegal(&self) -> bool {
+        matches!(self, Self::Refused(failure) if failure.code == Code::TopicIllegal)
+    }
+
+    /// Whether it holds until it is asked for again; what is refused is asked for all the time.
+    fn is_answer(&self) -> bool {
+        matches!(self, Self::Known(_)) || self.is_illegal()
+    }
+}
+
 #[derive(Debug)]
 struct Topic {
     name: TopicName,
@@ -136,11 +148,7 @@ impl Topics {
             {
                 Readiness::Ready(*facts)
             }
-            Some(Topic { knowledge: Knowledge::Refused(failure), .. })
-                if failure.code == Code::TopicIllegal =>
-            {
-                Readiness::Illegal
-            }
+            Some(topic) if topic.knowledge.is_illegal() => Readiness::Illegal,
             _ => Readiness::Pending,
         }
     }
@@ -279,16 +287,14 @@ impl Topics {
     /// Whether what is known of a topic was answered before this moment.
     pub(crate) fn was_answered_before(&self, id: TopicId, at: Moment) -> bool {
         let known = self.topics.get(id.index());
-        known.is_some_and(|topic| {
-            !matches!(topic.knowledge, Knowledge::Unknown) && topic.look_up_at < at
-        })
+        known.is_some_and(|topic| topic.knowledge.is_answer() && topic.look_up_at < at)
     }
 
     /// A topic does not exist any more, or may have changed: it is looked up before its next
     /// record.
     pub(crate) fn gone(&mut self, id: TopicId) {
         if let Some(topic) = self.topics.get_mut(id.index())
-            && !matches!(topic.knowledge, Knowledge::Unknown)
+            && topic.knowledge.is_answer()
         {
             topic.knowledge = Knowledge::Unknown;
             topic.look_up_at = Moment::default();
