@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outbox_router::polling::sql::IndexTrouble;
+use outbox_router::polling::sql::{IndexTrouble, MarkConfig, MarkHow};
 use relay::{
     FilterKind, RowFilter,
     polling::{FetchRequest, PassedOver, RowOutcome, SettleRequest, ShardSet},
@@ -32,6 +32,26 @@ async fn million(more: &str, published: &str) -> Fixture {
         ))
         .await;
     fixture
+}
+
+/// By another column, rows that were sent would be pending, or pending ones would not.
+#[tokio::test]
+async fn a_column_that_is_added_takes_no_marks_place() {
+    let fixture = Fixture::new(&default_table(", published_at timestamptz")).await;
+    let mut worker = fixture.worker(polling()).await;
+    fixture.make_indexes(&worker).await;
+    worker.database.describe(TABLE).await.unwrap();
+    fixture.run("alter table outbox add processed boolean not null default false").await;
+    let failure = worker.database.describe(TABLE).await.unwrap_err();
+    let what = "public.outbox cannot be polled: processed says now whether a row is published, and \
+                another column did when it was set up";
+    assert!(failure.message.starts_with(what), "{failure}");
+    let time = MarkConfig { how: MarkHow::Timestamp, ..MarkConfig::default() };
+    fixture.worker(polling().with_mark(time)).await;
+    let flag = MarkConfig { how: MarkHow::Flag, ..MarkConfig::default() };
+    let worker = fixture.worker(polling().with_mark(flag)).await;
+    fixture.make_indexes(&worker).await;
+    fixture.worker(polling()).await;
 }
 
 /// How many rows were read: by scans of the table, by scans of indexes.

@@ -5,14 +5,16 @@
 //! So each index says in its comment what it was made for: after a change of `outbox.mark`,
 //! `order_by` or `where` it is another one that is needed, under the same name.
 
-use relay::TableName;
+use relay::{Failure, TableName};
 
 use super::{
     conditions::and,
     facts::{Facts, IndexFacts},
+    failure::unfit,
     filter::Filter,
     literals::literal,
     order::suffix,
+    settings::{MarkConfig, MarkHow},
     setup::{PENDING_INDEX, Partitions, WAITING_INDEX, index_name},
     table::PolledTable,
 };
@@ -55,6 +57,30 @@ impl PolledTable {
     /// Whether the index is there by which pending rows are found.
     pub(super) fn has_pending_index(&self) -> bool {
         trouble(&self.facts, &pending(self), &self.name).is_none()
+    }
+
+    /// Checks that the column that decides is the one that decided when its index was made. Where
+    /// nothing is configured, a column that the application adds may take another one's place, by
+    /// which delivered rows are pending, or pending ones are not.
+    ///
+    /// # Errors
+    /// It is another one (P041).
+    pub(super) fn check_marks(&self, config: &MarkConfig) -> Result<(), Failure> {
+        let (MarkHow::Auto, Some(column)) = (config.how, self.marks.deciding()) else {
+            return Ok(());
+        };
+        let index = pending(self);
+        let made = self.facts.indexes.iter().find(|it| it.name == index.name);
+        let Some(made_for) = made.and_then(|it| it.comment.as_ref()) else { return Ok(()) };
+        if made_for.contains(&quote_identifier(column)) {
+            return Ok(());
+        }
+        let what = format!(
+            "{column} says now whether a row is published, and another column did when it was set \
+             up (its index is {made_for}): name the one that does in outbox.mark.how and \
+             outbox.mark.column; if it is {column}, `outbox-router setup --apply` is enough"
+        );
+        Err(unfit(&self.name, &what))
     }
 
     /// Whether its indexes are made and dropped while writers wait.

@@ -148,6 +148,16 @@ impl Marks {
         self.status.as_ref().filter(|status| status.written == Writable::Yes)
     }
 
+    /// The column that decides whether a row is pending; `None` where it is that the row is there.
+    pub(super) fn deciding(&self) -> Option<&str> {
+        match self.decides {
+            Decides::Presence => None,
+            Decides::Status => self.status.as_ref().map(|status| status.column.as_str()),
+            Decides::Flag => self.flag.as_ref().map(|flag| flag.column.as_str()),
+            Decides::Time => self.time.as_deref(),
+        }
+    }
+
     /// The flag, where it decides and is a number: it may have another value than 0 and 1.
     pub(super) fn number(&self) -> Option<&Flag> {
         let flag = self.flag.as_ref().filter(|flag| flag.form == FlagForm::Number)?;
