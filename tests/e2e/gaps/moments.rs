@@ -1,7 +1,7 @@
 //! Publications that went wrong in a way that a name or a list does not show, or for a moment only:
 //! what was not published then is missing for ever.
 
-use e2e::{Fixture, PUBLICATION, SHORT_DEADLINE, text};
+use e2e::{Fixture, PUBLICATION, SHORT_DEADLINE, postgres_version, text};
 use serde_json::Value;
 use testbed::wait::eventually;
 
@@ -75,6 +75,24 @@ async fn a_table_taken_out_of_the_publication_and_put_back_is_a_gap() {
     let message = text(&status, "/reason/message").unwrap();
     assert!(message.contains("put back") && message.contains("may be missing"), "{message}");
     expect_reported(&fixture, &["P021"]).await;
+    expect_nothing_produced(&mut fixture, &["P021"]).await;
+}
+
+/// The record of the row would look as any other one, and `recover` finds its id.
+#[tokio::test]
+async fn no_record_goes_without_a_column_that_the_publication_left_out_for_a_moment() {
+    if postgres_version().unwrap() < 15 {
+        return;
+    }
+    let columns = "id, aggregate_type, aggregate_id, event_type, payload, created_at";
+    let mut fixture = leave_one_row_out(
+        &format!("ALTER PUBLICATION outbox_router SET TABLE outbox ({columns})"),
+        "ALTER PUBLICATION outbox_router SET TABLE outbox",
+    )
+    .await;
+    let is_reported = |status: &Value| text(status, "/reason/code") == Some("P021");
+    fixture.router.wait_status("failed with P021", WITHIN, is_reported).await.unwrap();
+    assert_eq!(produced(&fixture).await.iter().sum::<i64>(), 100, "a record without its headers");
     expect_nothing_produced(&mut fixture, &["P021"]).await;
 }
 

@@ -68,7 +68,14 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  lacks: where, topic, extra_headers or envelope; or map the role, for example columns.aggregate_id = \
                  [\"old_name\", \"new_name\"] (missing_columns = \"ignore\" leaves out a header or a member without its \
                  column), and restart; the roles are {roles}",
-        cases: &[],
+        cases: &[case_remedy(
+            Case::ColumnGone,
+            "rows before had it",
+            "their records would go without it. If the column was renamed, rename it back, or name \
+             both in columns (columns.headers = [\"old_name\", \"new_name\"]) and restart; if the \
+             publication left it out for a while, the monitor finds that (P021), and `outbox-router \
+             recover` sends the rows as the table has them; if nothing needs it any more, restart",
+        )],
     },
     Explanation {
         code: Code::PresetUnclear.as_str(),

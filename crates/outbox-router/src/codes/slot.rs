@@ -132,10 +132,10 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::SlotRenamed,
                 "the pipeline had another slot, which is there, and which no router reads",
-                "set postgres.slot = \"{slot}\", and run the router until `outbox-router status` says \
+                "set postgres.slot to {slot}, and run the router until `outbox-router status` says \
                  that nothing is behind; stop it, `select pg_drop_replication_slot('{slot}')`, \
-                 and set the new name up. If that slot is of another pipeline, give this one \
-                 another `name`",
+                 and set the new one up. If that slot is of another pipeline, give this one a name \
+                 of its own",
             ),
             case_remedy(
                 Case::BackfillUnfinished,

@@ -360,7 +360,7 @@ async fn a_pipeline_takes_no_other_slot_while_it_has_one_that_no_router_reads() 
     let what = "P013: the pipeline outbox-router had slot outbox_router in this database, which is \
                 there, and which no router reads";
     assert!(refused.err.contains(what), "{}", refused.err);
-    assert!(refused.err.contains("set postgres.slot = \"outbox_router\""), "{}", refused.err);
+    assert!(refused.err.contains("set postgres.slot to outbox_router, and run"), "{}", refused.err);
     // Another pipeline has rows of its own.
     for other in [["--set", "name=other"], ["--set", "outbox.0.table=public.other"]] {
         let other = [&renamed[..], &other].concat();

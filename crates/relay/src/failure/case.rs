@@ -211,6 +211,8 @@ cases! {
     UnloggedMeanwhile = "unlogged_meanwhile" of PublicationLacksTable,
     /// The table was rewritten while its columns changed. Reported only.
     Rewritten = "rewritten" of PublicationLacksTable,
+    /// Rows before had it.
+    ColumnGone = "column_gone" of ColumnMissing,
     /// The column is generated.
     ColumnGenerated = "column_generated" of PublicationLacksColumn,
     /// The publication was altered, and the catalog shows how. Reported only.

@@ -181,7 +181,7 @@ impl Session {
             slot_at,
             feedback: Feedback::new(timing, at),
             held_rows: Rows::new(tables.clone()),
-            rows: Rows::new(tables),
+            rows: Rows::of_stream(tables),
             received: Lsn::ZERO,
             wait_reason: None,
             retried_failure: None,

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use pgoutput::{Oid, Relation, Type};
 
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure, Name},
     held::messages,
     routing::{
         columns::Columns,
         mapping::TypeNames,
         route::TableRouter,
-        table::{OutboxTable, Outboxes, TableName},
+        table::{OutboxTable, Outboxes, Role, TableName},
     },
     source::TableOids,
 };
@@ -28,8 +28,18 @@ pub(super) enum Binding {
     Broken(Box<OutboxTable>, Failure),
 }
 
+/// What becomes of rows that lack a column which rows of the same table before them had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LostColumns {
+    /// They wait: a column was renamed or dropped, or the publication left it out for a while.
+    Refused,
+    /// They are as they were written, in whichever order they come.
+    Taken,
+}
+
 pub(super) struct Relations {
     tables: TableOids,
+    lost_columns: LostColumns,
     /// Usually one entry, which a `BTreeMap` finds with one comparison.
     by_oid: BTreeMap<Oid, Binding>,
     /// What the Type messages since the last Relation message say.
@@ -41,9 +51,10 @@ pub(super) struct Relations {
 }
 
 impl Relations {
-    pub(super) fn new(tables: TableOids) -> Self {
+    pub(super) fn new(tables: TableOids, lost_columns: LostColumns) -> Self {
         Self {
             tables,
+            lost_columns,
             by_oid: BTreeMap::new(),
             types: TypeNames::default(),
             type_messages: Vec::new(),
@@ -78,9 +89,13 @@ impl Relations {
         let columns = Columns::resolve(&table, relation, &types);
         let router = match (columns, self.by_oid.get_mut(&relation.id)) {
             (Ok(columns), Some(Binding::Outbox(router))) if router.table().name == table.name => {
-                match router.set_columns(columns) {
-                    Ok(()) => return,
-                    Err(failure) => Err(failure),
+                let lost = router.columns().lost_in(&columns);
+                match lost.filter(|_| self.lost_columns == LostColumns::Refused) {
+                    Some(role) => Err(column_gone(router, role)),
+                    None => match router.set_columns(columns) {
+                        Ok(()) => return,
+                        Err(failure) => Err(failure),
+                    },
                 }
             }
             (Ok(columns), _) => {
@@ -147,4 +162,15 @@ impl Relations {
 pub(super) fn not_described(relation: Oid) -> Failure {
     let what = format!("a row of relation {relation}, which was never described");
     Failure::new(Code::Protocol, what)
+}
+
+/// Why no row of a table is delivered that has lost a column: records would go without what those
+/// before them had, be it that it was renamed, or that the publication left it out for a while.
+fn column_gone(router: &TableRouter, role: Role) -> Failure {
+    let (table, column) = (&router.table().name, router.columns().name(role));
+    let what = format!(
+        "{table}: its rows have no column {column} any more, which those before had ({})",
+        role.as_str()
+    );
+    Failure::of(Case::ColumnGone, what).naming(Name::Table, table)
 }

@@ -6,7 +6,7 @@ use pgoutput::{Insert, InsertPrefix, Oid, PgTimestamp, Relation, TupleColumns, T
 
 use super::{
     held_row::HeldRow,
-    relations::{Binding, Relations, not_described},
+    relations::{Binding, LostColumns, Relations, not_described},
 };
 use crate::{
     failure::{Code, Failure, Name},
@@ -59,8 +59,17 @@ impl<T> From<Failure> for Row<T> {
 
 impl Rows {
     pub(crate) fn new(tables: TableOids) -> Self {
+        Self::with(tables, LostColumns::Taken)
+    }
+
+    /// Rows in the order of a stream.
+    pub(super) fn of_stream(tables: TableOids) -> Self {
+        Self::with(tables, LostColumns::Refused)
+    }
+
+    fn with(tables: TableOids, lost_columns: LostColumns) -> Self {
         Self {
-            relations: Relations::new(tables),
+            relations: Relations::new(tables, lost_columns),
             scratch: Scratch::default(),
             mapped: MappedRow::default(),
         }

@@ -152,14 +152,12 @@ async fn apply(
         // Checked before anything is created, so that a refusal leaves nothing behind.
         let are_switched = polled_before::are_switched(client, &tables).await?;
         let slot = slot::find(client, name).await?;
-        if let Some(slot) = &slot {
-            slot.check_fits(name)?;
+        match &slot {
+            Some(slot) => slot.check_fits(name)?,
+            None => first::refuse_former_slot(args.record, config, access, client).await?,
         }
         if slot.is_none() || are_switched {
             polled_before::refuse_polled(client, &config.name, &tables).await?;
-        }
-        if slot.is_none() {
-            first::refuse_former_slot(args.record, config, access, client).await?;
         }
         if args.backfill.rows == OlderRows::Leave {
             backfill::refuse_unfinished(client, config, slot.as_ref()).await?;

@@ -161,16 +161,16 @@ async fn a_failed_event_takes_the_state_record_in_flight_with_it() {
 }
 
 #[tokio::test]
-async fn events_that_are_routed_to_the_state_topic_close_the_sink() {
+async fn a_topic_of_events_and_the_state_topic_are_never_one() {
     let (_cluster, mut sink) = with_state();
     sink.bind_topic(relay::TopicId::from_index(4).unwrap(), &state_name(), TopicLimits::default());
     let trouble = sink.poll_acks(&mut Acks::default(), 1_000).unwrap();
-    assert_eq!(trouble.failure.code, Code::StateTopicUnsuitable, "{}", trouble.failure);
+    assert_eq!(trouble.failure.code, Code::TopicMissing, "{}", trouble.failure);
 
     let (_cluster, mut sink) = Cluster::with_orders(1);
     sink.bind_state(&orders_name());
     let trouble = sink.poll_acks(&mut Acks::default(), 1_000).unwrap();
-    assert_eq!(trouble.failure.code, Code::StateTopicUnsuitable, "{}", trouble.failure);
+    assert_eq!(trouble.failure.code, Code::TopicMissing, "{}", trouble.failure);
 }
 
 #[tokio::test]

@@ -94,6 +94,13 @@ impl Columns {
         self.names.get(role)
     }
 
+    /// The first role that has a column here, and none in `now`.
+    pub(crate) fn lost_in(&self, now: &Self) -> Option<Role> {
+        let is_lost =
+            |role: &Role| self.names.found(*role).is_some() && now.names.found(*role).is_none();
+        Role::ALL.into_iter().find(is_lost)
+    }
+
     /// The columns' names by role.
     pub(crate) fn names(&self) -> &RoleNames {
         &self.names
