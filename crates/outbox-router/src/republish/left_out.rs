@@ -263,8 +263,8 @@ pub(crate) fn ids(pipeline: &str, table: u32) -> String {
 }
 
 /// Counts those of these `event_id` that no row of a table has, and shows the first twenty as
-/// literals. Such a row was deleted, or its id was changed: then it may be any row. By the column of
-/// the id alone first, which need not print what PostgreSQL perhaps cannot print; the second
+/// literals. Such a row was deleted, or its id was changed: then it may be any row. By the column
+/// of the id alone first, which need not print what PostgreSQL perhaps cannot print; the second
 /// statement, by the [`texts`] of all columns, decides where the first one finds any.
 pub(crate) fn count_unfound(ids: &str, table: Searched<'_>, of_all: &[String]) -> [String; 2] {
     let of_id = texts(table.id);

@@ -142,8 +142,8 @@ fn texts(columns: &[Column]) -> Vec<String> {
     left_out::texts(columns.iter().map(|column| column.name.as_str()))
 }
 
-/// Checks that each row is found by its id that no topic and no table of held events has whole: else
-/// it may be any row, and all stay.
+/// Checks that each row is found by its id that no topic and no table of held events has whole:
+/// else it may be any row, and all stay.
 ///
 /// # Errors
 /// No column has the ids, or no row has one of them; or the connection breaks.

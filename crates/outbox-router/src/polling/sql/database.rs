@@ -312,8 +312,8 @@ impl<C: Connect> Database<C> {
     /// those of an outbox go.
     ///
     /// # Errors
-    /// It has, or they do (P038); the table is not described; this role may not read who polls (P042); the
-    /// connection fails.
+    /// It has, or they do (P038); the table is not described; this role may not read who polls
+    /// (P042); the connection fails.
     pub async fn refuse_shared(&mut self, table: TableIndex) -> Result<(), Failure> {
         let known = known(&self.tables, table)?;
         let (name, oid) = (known.table.name(), known.table.oid());
