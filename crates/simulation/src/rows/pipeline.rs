@@ -124,6 +124,7 @@ impl Pipeline {
         self.read_source(database, catalog);
         // Without a last transaction nothing tells what comes again, so all of it is sent.
         let position = self.witness.last.map_or(slot, |_| position);
+        self.witness.position = Lsn::from_u64(position);
         self.process = Some(Process {
             tables: self.tables.clone(),
             history: database.history.clone(),
