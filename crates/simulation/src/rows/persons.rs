@@ -157,7 +157,13 @@ impl RowsWorld {
     /// A person publishes inserts, or not. What is published besides, shows whether it is as
     /// before.
     pub(super) fn set_publish(&mut self, inserts: Inserts) {
-        let xid = FullXid::from_u64(self.database.assign());
+        // A restored server gives ids again. That the same alteration has the same id on it as on
+        // the one before is left out: nothing would tell them apart.
+        let mut assigned = self.database.assign();
+        while !self.altered_by.insert(assigned) {
+            assigned = self.database.assign();
+        }
+        let xid = FullXid::from_u64(assigned);
         let others = self.random.below(3);
         let publication = &mut self.database.publication;
         publication.written_by = xid.of_row().as_u32();

@@ -38,6 +38,8 @@ pub struct RowsWorld {
     pub(super) next_entry: u64,
     /// The server was restored on its timeline, and no router has seen it since.
     pub(super) is_restored: bool,
+    /// The transactions that altered the publication, also on a server that was restored since.
+    pub(super) altered_by: BTreeSet<u64>,
     /// What was reached.
     pub coverage: RowsCoverage,
 }
@@ -66,6 +68,7 @@ impl RowsWorld {
             next_row,
             next_entry,
             is_restored,
+            altered_by: BTreeSet::new(),
             coverage,
         }
     }
