@@ -198,8 +198,10 @@ impl From<tokio_postgres::Error> for TaskError {
     }
 }
 
+/// Checks that a database is the router's, by their names.
+///
 /// # Errors
-/// The database is not the router's (P013).
+/// It is not (P013).
 pub(super) fn same_database(here: &str, routers: &str) -> Result<(), Failure> {
     if here == routers {
         return Ok(());

@@ -12,7 +12,7 @@ use crate::{
     polling::sql::{
         is_among,
         setup::{
-            NEVER_HELD, PARTITION, PENDING_INDEX, Partitions, forget_statements, is_of_other,
+            PENDING_INDEX, Partitions, forget_statements, has_held, is_of_other,
             teardown_statements,
         },
     },
@@ -115,6 +115,6 @@ fn polled_sql(pipeline: &str, oid: u32, switched: &str) -> String {
         index = quote_literal(PENDING_INDEX),
         among = is_among("p.relation", &oid.to_string()),
         is_other = is_of_other("w.name", pipeline),
-        is_worker = format_args!("holder <> '{PARTITION}' and seen_until > {NEVER_HELD}"),
+        is_worker = has_held(),
     )
 }

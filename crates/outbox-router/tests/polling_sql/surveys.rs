@@ -261,7 +261,7 @@ async fn no_row_is_removed_from_a_table_that_another_pipeline_has_polled() {
     assert_eq!(worker.database.refuse_shared(TABLE).await, Ok(()));
 }
 
-/// Of a partitioned table, and by way of a table that is no outbox.
+/// The outbox whose rows would go is partitioned, and a table between the two is none.
 #[tokio::test]
 async fn no_row_is_removed_with_which_rows_of_an_outbox_go() {
     let fixture = Fixture::new(&default_table(", published_at timestamptz")).await;

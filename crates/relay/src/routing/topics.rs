@@ -54,7 +54,8 @@ impl Knowledge {
         matches!(self, Self::Refused(failure) if failure.code == Code::TopicIllegal)
     }
 
-    /// Whether it holds until it is asked for again; what is refused is asked for all the time.
+    /// Whether the knowledge stands until a look-up is asked for; any other refusal is looked up
+    /// again by itself.
     fn is_answer(&self) -> bool {
         matches!(self, Self::Known(_)) || self.is_illegal()
     }

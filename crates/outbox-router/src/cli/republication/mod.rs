@@ -30,8 +30,8 @@ use crate::{
     },
 };
 
-/// What a person's run begins with: its statements may take long, and so may what is done between
-/// two of them; what waits for a lock would block writers.
+/// The settings of a session for a person's run: statements may take long, and pauses between them
+/// too; a statement that waits for a lock would block writers.
 pub(super) fn session() -> String {
     format!("set lock_timeout = '5s'; set statement_timeout = 0; {NO_TIMEOUTS}")
 }

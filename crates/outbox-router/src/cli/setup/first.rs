@@ -136,7 +136,7 @@ pub(super) async fn refuse_former_slot(
         if known.get(slot).is_some_and(has_ours) {
             let what = format!(
                 "the pipeline {} had slot {slot} in this database, which is there, and which no \
-                 router reads: what it has not sent would be sent by none",
+                 router reads: no router would send the rows that wait in it",
                 config.name
             );
             return Err(Failure::of(Case::SlotRenamed, what).naming(Name::Slot, slot).into());

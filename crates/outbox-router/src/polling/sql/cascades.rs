@@ -3,10 +3,7 @@
 
 use relay::{Case, Failure, Name, TableName};
 
-use super::{
-    kept_from_stream::named_oids,
-    setup::{NEVER_HELD, PARTITION},
-};
+use super::{kept_from_stream::named_oids, setup::has_held};
 use crate::{
     held::are_readable,
     postgres::{TextQuery, quote_identifier, quote_table},
@@ -25,8 +22,8 @@ pub(crate) async fn refuse_cascades(
 ) -> Result<(), Failure> {
     let mut outboxes = format!("select {oid}::oid union {}", named_oids(configured));
     if are_readable(sql, "outbox_router.worker", ["worker"]).await? {
-        outboxes.push_str(" union ");
-        outboxes.push_str(&polled());
+        outboxes.push_str(" union select relation::oid from outbox_router.worker where ");
+        outboxes.push_str(&has_held());
     }
     let Some(mut row) = sql.rows("pg_constraint", &cascade(oid, &outboxes)).await?.pop() else {
         return Ok(());
@@ -41,13 +38,6 @@ pub(crate) async fn refuse_cascades(
     Err(Failure::of(Case::RetentionCascades, what)
         .naming(Name::Table, outbox)
         .naming(Name::Statements, drop))
-}
-
-fn polled() -> String {
-    format!(
-        "select relation::oid from outbox_router.worker \
-         where holder <> '{PARTITION}' and seen_until > {NEVER_HELD}"
-    )
 }
 
 /// Schema and name of the first outbox whose rows go, and the key by which they do; of a partition

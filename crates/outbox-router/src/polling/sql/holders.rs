@@ -12,7 +12,7 @@ use super::{
     kept_from_workers::kept_from_workers,
     literals::literal,
     settings::StreamNames,
-    setup::{NEVER_HELD, PARTITION, is_of_other},
+    setup::{has_held, is_of_other},
     switch::{self, Closed},
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
@@ -102,8 +102,8 @@ pub(super) async fn polled_by_others(
     let is_other = is_of_other("name", own);
     let others = format!(
         "select string_agg(distinct name, ', ') from outbox_router.worker \
-         where relation = {oid} and {is_other} and holder <> '{PARTITION}' \
-           and seen_until > {NEVER_HELD}"
+         where relation = {oid} and {is_other} and {}",
+        has_held()
     );
     let answers = run(client, &others).await.map_err(of_lease)?;
     let others = answers.first().and_then(|answer| answer.rows.first()?.try_get(0).ok()?);

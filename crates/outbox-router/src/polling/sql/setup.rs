@@ -53,6 +53,11 @@ pub(crate) fn is_of_other(name: &str, pipeline: &str) -> String {
 /// `seen_until` of a worker that was never given keys: it has marked nothing.
 pub(crate) const NEVER_HELD: &str = "timestamptz 'epoch'";
 
+/// That a row of `outbox_router.worker` is a worker which was given keys.
+pub(crate) fn has_held() -> String {
+    format!("holder <> '{PARTITION}' and seen_until > {NEVER_HELD}")
+}
+
 /// With [`PARTITION`] as its holder, `relation` is a partition that workers have read.
 const WORKER: &str = "\
 create table if not exists \"outbox_router\".\"worker\" (

@@ -276,7 +276,7 @@ fn the_debezium_format_writes_the_header_id_alone_and_the_payload_as_it_is() {
     assert_eq!(record.headers, [header("id", "da8d6de6")]);
 }
 
-/// A router of the usual table, and what it keeps from row to row.
+/// The usual table's router, and the buffers that last from row to row.
 struct Kept {
     columns: Columns,
     router: TableRouter,
