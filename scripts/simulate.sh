@@ -12,8 +12,8 @@
 #   scripts/simulate.sh [--polling|--rows|--repairs] --seed S [--faults 0,3] [--trace]
 #                                                  only seed S, as a failing run prints it
 #
-# Ends with "seeds N · violations V · seeds/s R"; exit 1 after a violation, or when something was
-# never reached.
+# Ends with "seeds N · violations V · seeds/s R", and the arguments that run each violation again;
+# exit 1 after a violation, or when something was never reached.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec cargo run --quiet --locked --profile checked --package simulation --bin simulate -- "$@"

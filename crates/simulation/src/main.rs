@@ -68,7 +68,7 @@ const TIME_FACTOR_MAX: u32 = 6;
 /// For so many seeds of the stream, one of the polling source is run.
 const STREAM_SEEDS: u64 = 4;
 /// After so many violations a run ends.
-const VIOLATIONS_MAX: u64 = 3;
+const VIOLATIONS_MAX: usize = 3;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -159,20 +159,20 @@ fn replayed(of: &str, seed: u64, result: Result<(), Violation>) -> ExitCode {
     }
 }
 
-/// Runs a seed of the life of rows. Returns whether nothing was violated.
-fn run_rows(seed: u64, coverage: &mut RowsCoverage) -> bool {
-    let Err(violation) = rows::run::run(seed, Trace::Off, coverage) else { return true };
-    println!("rows seed {seed}: {violation}");
-    println!("  replay: scripts/simulate.sh --rows --seed {seed} --trace");
-    false
+/// Runs a seed of the life of rows.
+fn run_rows(seed: u64, coverage: &mut RowsCoverage) -> Result<(), Replay> {
+    rows::run::run(seed, Trace::Off, coverage).map_err(|violation| {
+        println!("rows seed {seed}: {violation}");
+        Replay::new(format!("--rows --seed {seed} --trace"))
+    })
 }
 
-/// Runs a seed of repairs. Returns whether nothing was violated.
-fn run_repairs(seed: u64, coverage: &mut RepairsCoverage) -> bool {
-    let Err(violation) = repairs::run::run(seed, Trace::Off, coverage) else { return true };
-    println!("repairs seed {seed}: {violation}");
-    println!("  replay: scripts/simulate.sh --repairs --seed {seed} --trace");
-    false
+/// Runs a seed of repairs.
+fn run_repairs(seed: u64, coverage: &mut RepairsCoverage) -> Result<(), Replay> {
+    repairs::run::run(seed, Trace::Off, coverage).map_err(|violation| {
+        println!("repairs seed {seed}: {violation}");
+        Replay::new(format!("--repairs --seed {seed} --trace"))
+    })
 }
 
 fn describe(plan: &Plan) {
@@ -208,6 +208,17 @@ impl With {
     }
 }
 
+/// The command that runs a seed again which violates an invariant.
+struct Replay(String);
+
+impl Replay {
+    /// Prints it below the violation.
+    fn new(arguments: String) -> Self {
+        println!("  replay: scripts/simulate.sh {arguments}");
+        Self(arguments)
+    }
+}
+
 /// What the runs have reached.
 #[derive(Debug, Default)]
 struct Reached {
@@ -240,24 +251,22 @@ impl Reached {
         .concat()
     }
 
-    /// Runs a seed of each. `seeds` were run before. Returns how many invariants were violated.
-    fn run(&mut self, seed: u64, seeds: u64, with: With) -> u64 {
-        let mut is_kept = Vec::new();
+    /// Runs a seed of each. `seeds` were run before. Returns what violates an invariant.
+    fn run(&mut self, seed: u64, seeds: u64, with: With) -> Vec<Replay> {
+        let mut results = Vec::new();
         if with.polling && (!with.stream || seeds.is_multiple_of(STREAM_SEEDS)) {
-            is_kept.push(run_polling(seed, &mut self.polling));
+            results.push(run_polling(seed, &mut self.polling));
         }
         if with.rows {
-            is_kept.push(run_rows(seed, &mut self.rows));
+            results.push(run_rows(seed, &mut self.rows));
         }
         if with.repairs {
-            is_kept.push(run_repairs(seed, &mut self.repairs));
+            results.push(run_repairs(seed, &mut self.repairs));
         }
         if with.stream {
-            let plan = Plan::of_seed(seed);
-            let result = run(plan.clone(), &mut self.stream);
-            is_kept.push(result.map_err(|violation| report(&plan, &violation)).is_ok());
+            results.push(run_stream(seed, &mut self.stream));
         }
-        is_kept.iter().map(|is_kept| u64::from(!is_kept)).sum()
+        results.into_iter().filter_map(Result::err).collect()
     }
 }
 
@@ -268,7 +277,7 @@ fn sweep(arguments: &Arguments) -> ExitCode {
     let first = if arguments.fresh { fresh() } else { arguments.start };
     let with = With::of(arguments);
     let mut reached = Reached::default();
-    let mut violations = 0_u64;
+    let mut violations = Vec::new();
     let mut seeds = 0_u64;
     println!("first seed {first}");
     let goes_on = |seeds, reached: &Reached| {
@@ -280,15 +289,16 @@ fn sweep(arguments: &Arguments) -> ExitCode {
         let elapsed = started.elapsed();
         elapsed < limit || (elapsed < limit * TIME_FACTOR_MAX && !has_shown())
     };
-    while goes_on(seeds, &reached) && violations < VIOLATIONS_MAX {
-        violations += reached.run(first.wrapping_add(seeds), seeds, with);
+    while goes_on(seeds, &reached) && violations.len() < VIOLATIONS_MAX {
+        violations.extend(reached.run(first.wrapping_add(seeds), seeds, with));
         seeds += 1;
     }
     if seeds < SEEDS_FOR_COVERAGE && limit.is_some() && !arguments.any_coverage {
         println!("too few seeds were run to check the coverage: {SEEDS_FOR_COVERAGE} are needed");
         return ExitCode::FAILURE;
     }
-    let missed = if seeds >= SEEDS_FOR_COVERAGE && !arguments.any_coverage && violations == 0 {
+    let missed = if seeds >= SEEDS_FOR_COVERAGE && !arguments.any_coverage && violations.is_empty()
+    {
         reached.missing(with)
     } else {
         Vec::new()
@@ -298,40 +308,60 @@ fn sweep(arguments: &Arguments) -> ExitCode {
         println!("never reached: {}", missed.join(", "));
     }
     let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
-    println!("seeds {seeds} · violations {violations} · seeds/s {}", seeds * 1000 / millis);
-    if violations == 0 && missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    print!("seeds {seeds} · violations {} · seeds/s {}", violations.len(), seeds * 1000 / millis);
+    // A log that is cut keeps its last line.
+    for Replay(arguments) in &violations {
+        print!(" · simulate.sh {arguments}");
+    }
+    println!();
+    if violations.is_empty() && missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs a seed of the polling source. Returns whether nothing was violated.
-fn run_polling(seed: u64, coverage: &mut PollingCoverage) -> bool {
+/// Runs a seed of the polling source.
+fn run_polling(seed: u64, coverage: &mut PollingCoverage) -> Result<(), Replay> {
     let plan = PollingPlan::of_seed(seed);
-    let Err(violation) = polling::run::run(plan.clone(), coverage) else { return true };
-    println!("polling seed {seed}: {violation}");
-    let kept = polling::run::shrink(&plan);
-    for number in &kept {
-        if let Some(planned) = plan.faults.get(*number) {
-            println!("  needs fault {number} at step {}: {}", planned.at, planned.fault.as_str());
+    polling::run::run(plan.clone(), coverage).map_err(|violation| {
+        println!("polling seed {seed}: {violation}");
+        let needed = polling::run::shrink(&plan);
+        for number in &needed {
+            if let Some(planned) = plan.faults.get(*number) {
+                println!(
+                    "  needs fault {number} at step {}: {}",
+                    planned.at,
+                    planned.fault.as_str()
+                );
+            }
         }
-    }
-    let list: Vec<String> = kept.iter().map(ToString::to_string).collect();
-    let faults =
-        if list.is_empty() { String::new() } else { format!(" --faults {}", list.join(",")) };
-    println!("  replay: scripts/simulate.sh --polling --seed {seed}{faults}");
-    false
+        Replay::new(format!("--polling --seed {seed}{}", with_faults(&needed)))
+    })
 }
 
-fn report(plan: &simulation::plan::Plan, violation: &Violation) {
-    println!("seed {}: {violation}", plan.seed);
-    let kept = shrink(plan);
-    let list: Vec<String> = kept.iter().map(ToString::to_string).collect();
-    for number in kept {
-        if let Some(planned) = plan.faults.get(number) {
-            println!("  needs fault {number} at step {}: {}", planned.at, planned.fault.as_str());
+/// Runs a seed of the stream.
+fn run_stream(seed: u64, coverage: &mut Coverage) -> Result<(), Replay> {
+    let plan = Plan::of_seed(seed);
+    run(plan.clone(), coverage).map_err(|violation| {
+        println!("seed {seed}: {violation}");
+        let needed = shrink(&plan);
+        for number in &needed {
+            if let Some(planned) = plan.faults.get(*number) {
+                println!(
+                    "  needs fault {number} at step {}: {}",
+                    planned.at,
+                    planned.fault.as_str()
+                );
+            }
         }
+        Replay::new(format!("--seed {seed}{}", with_faults(&needed)))
+    })
+}
+
+/// The argument that names the faults which a violation needs.
+fn with_faults(needed: &[usize]) -> String {
+    if needed.is_empty() {
+        return String::new();
     }
-    let faults =
-        if list.is_empty() { String::new() } else { format!(" --faults {}", list.join(",")) };
-    println!("  replay: scripts/simulate.sh --seed {}{faults}", plan.seed);
+    let numbers: Vec<String> = needed.iter().map(ToString::to_string).collect();
+    format!(" --faults {}", numbers.join(","))
 }
 
 /// A seed that differs from run to run, from the clock; every run prints its seed.

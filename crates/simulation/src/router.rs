@@ -226,6 +226,13 @@ impl SimulatedRouter {
         self.runs() && waits
     }
 
+    /// Whether its session has written no record yet. The first one has a generation above that of
+    /// the record which the session began with.
+    pub fn is_to_write_first(&self) -> bool {
+        let read = self.read_witness.as_ref().map(|witness| witness.generation);
+        self.standing.map(|(generation, ..)| generation) <= read
+    }
+
     /// The index of a topic that the core knows by number.
     pub fn topic(&self, id: TopicId) -> Option<usize> {
         self.topics.iter().find(|(known, _)| *known == id).map(|(_, topic)| *topic)

@@ -182,12 +182,19 @@ impl World {
 }
 
 impl World {
-    /// Whether a record with a higher rank is on its way.
+    /// Whether a record with a higher rank is on its way, or a session is to write one that has not
+    /// read this: a router that had lost the slot wrote it.
     pub(super) fn is_outranked(&self, known: &Witness) -> bool {
         let producers = self.routers.iter().filter_map(|router| router.producer.as_ref());
         let writes = producers.flat_map(crate::kafka::SimulatedProducer::writes);
         let mut on_their_way = writes.chain(&self.kafka.state.late_writes).filter_map(decoded);
         on_their_way.any(|witness| standing(&witness) > standing(known))
+            || self.routers.iter().any(|router| {
+                router.has_begun
+                    && self.checker.is_newest(router.session)
+                    && router.is_to_write_first()
+                    && router.read_witness.as_ref() != Some(known)
+            })
     }
 
     /// The next session deletes the records that it found, and does not know what a router that has
