@@ -408,6 +408,13 @@ impl<'a, D: Destination> Sender<'a, D> {
                 watch.progress(&self.counts, Some(&failure));
                 Ok(false)
             }
+            // The row is at fault, unless a person has typed the name.
+            Err(failure)
+                if failure.code == Code::TopicIllegal && self.settings.to_topic.is_none() =>
+            {
+                self.republish.no_topic(id, failure);
+                Ok(true)
+            }
             Err(failure) => Err(failure),
         }
     }

@@ -56,8 +56,8 @@ pub enum Offered {
     /// `run` would stop at it, with the row's id where it has one. [`Republish::leave_out`] settles
     /// it.
     Refused(Box<Failure>, Option<Vec<u8>>),
-    /// Its topic is not known yet: give the answer to [`Republish::topic`], and offer the row
-    /// again.
+    /// Its topic is not known yet: give the answer to [`Republish::topic`] or
+    /// [`Republish::no_topic`], and offer the row again.
     LookUpTopic(TopicId, TopicName),
     /// The producer has no room: offer the row again after the next acknowledgements.
     Full,
@@ -121,6 +121,12 @@ impl Republish {
     /// The answer to [`Offered::LookUpTopic`].
     pub fn topic(&mut self, id: TopicId, facts: TopicFacts) {
         self.topics.answer(id, Ok(facts), Moment::default());
+    }
+
+    /// The other answer: no cluster has a topic of this name (R003). Its rows are refused.
+    pub fn no_topic(&mut self, id: TopicId, failure: Failure) {
+        debug_assert_eq!(failure.code, Code::TopicIllegal);
+        self.topics.answer(id, Err(failure), Moment::default());
     }
 
     /// Offers the next row, as an Insert message. `at` stands in the place of the commit's time.

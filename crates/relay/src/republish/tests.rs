@@ -130,6 +130,21 @@ fn a_record_that_is_larger_than_the_given_topic_takes_is_refused() {
 }
 
 #[test]
+fn a_row_is_refused_whose_topic_no_cluster_has() {
+    let mut run = Run::new(RepublishSettings::default());
+    let at = PgTimestamp::from_micros(0);
+    let refused = loop {
+        let offered = run.republish.offer(&row("9", Some("k")), at, &mut run.sink).unwrap();
+        let Offered::LookUpTopic(id, _) = offered else { break offered };
+        run.republish.no_topic(id, Failure::new(Code::TopicIllegal, "it collides"));
+    };
+    let Offered::Refused(failure, id) = refused else { panic!("{refused:?}") };
+    assert_eq!((failure.code, id.as_deref()), (Code::TopicIllegal, Some(b"9".as_slice())));
+    run.republish.leave_out();
+    assert_eq!(run.republish.settled(), 1);
+}
+
+#[test]
 fn rows_are_settled_from_the_first_on_and_in_no_other_order() {
     let mut run = Run::new(RepublishSettings::default());
     // One partition's records are acknowledged, and the other's are not.
