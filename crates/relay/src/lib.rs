@@ -96,7 +96,7 @@ pub use protocol::{
     Action, ExitReason, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings, StateTopicRead,
     StateTopicRecord, StatusUpdate, WitnessSettings, Write,
 };
-pub use republish::{Offered, Republish, RepublishSettings};
+pub use republish::{Filtering, Offered, Republish, RepublishSettings};
 pub use routing::{
     Alternative, BytesFormat, CharacterKind, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, Decimals,
     EmptyPayload, EnvelopeMember, EpochUnit, Example, ExampleRecord, ExpandJson, ExtraHeader,

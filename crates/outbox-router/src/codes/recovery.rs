@@ -88,6 +88,14 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
              up: `outbox-router recover{typed_flags}{give_up} {admin}`",
         ),
         case_remedy(
+            Case::RecoverFiltered,
+            "rows in no topic are left out by `where` as they are now",
+            "an event is the row as it was inserted, and an UPDATE since may have made it so: \
+             `outbox-router recover{typed_flags} --filtered send {admin}` sends each as it is now; where \
+             the column of `where` is written by the INSERT alone, or they are to be given up: \
+             `outbox-router recover{typed_flags} --filtered give-up {admin}`",
+        ),
+        case_remedy(
             Case::RecoverUnsettled,
             "not every missing row was sent, filtered or left out",
             "the same command goes on: `outbox-router recover{typed_flags} {admin}`",

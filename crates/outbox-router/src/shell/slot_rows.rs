@@ -30,12 +30,15 @@ pub(crate) struct RowsOf {
     pub(crate) oids: Vec<Oid>,
     /// The columns by which a row is found again.
     pub(crate) identity: Vec<String>,
+    /// The column of `where`.
+    pub(crate) filtered_by: Option<String>,
 }
 
 /// A relation, as the rows of it are to be read.
 enum Known {
-    /// One that is looked for: the place of its table, and where the identity stands.
-    Table { table: usize, places: Vec<usize> },
+    /// One that is looked for: the place of its table, and where the identity stands, and the
+    /// column of `where`.
+    Table { table: usize, places: Vec<usize>, filtered_by: Option<usize> },
     /// Another one, of this name.
     Unknown(String),
 }
@@ -48,6 +51,9 @@ pub(crate) struct RowOfSlot {
     /// Under which table it has come: this one, or a partition of it.
     pub(crate) relation: Oid,
     pub(crate) id: Vec<String>,
+    /// What the column of `where` said when the row was inserted; `None` where it was NULL, or
+    /// there is no `where`.
+    pub(crate) said: Option<String>,
     /// Where the commit record of its transaction begins.
     pub(crate) commit_at: Lsn,
     /// Its transaction.
@@ -164,22 +170,31 @@ impl Reading<'_> {
             Message::Insert(insert) => {
                 let begin = self.open.as_ref().ok_or_else(outside)?;
                 let commit_at = begin.final_lsn;
-                let (table, places) = match self.known.get(&insert.relation) {
+                let (table, places, filtered_by) = match self.known.get(&insert.relation) {
                     None => return Ok(Step::Other),
                     Some(Known::Unknown(name)) => {
                         let table = name.clone();
                         return Ok(Step::Of(OfSlot::Unknown { table, commit_at }));
                     }
-                    Some(Known::Table { table, places }) => (*table, places),
+                    Some(Known::Table { table, places, filtered_by }) => {
+                        (*table, places, *filtered_by)
+                    }
                 };
                 let columns: Vec<TupleData<'_>> = insert.tuple.iter().collect();
-                let text = |place: &usize| match columns.get(*place) {
-                    Some(TupleData::Text(bytes)) => Ok(String::from_utf8_lossy(bytes).into_owned()),
-                    _ => Err(Failure::new(Code::Protocol, "a row without its identity")),
+                let text = |place: usize| match columns.get(place) {
+                    Some(TupleData::Text(bytes)) => {
+                        Some(String::from_utf8_lossy(bytes).into_owned())
+                    }
+                    _ => None,
                 };
-                let id = places.iter().map(text).collect::<Result<_, _>>()?;
+                let of_identity = |place: &usize| {
+                    let missing = || Failure::new(Code::Protocol, "a row without its identity");
+                    text(*place).ok_or_else(missing)
+                };
+                let id = places.iter().map(of_identity).collect::<Result<_, _>>()?;
+                let said = filtered_by.and_then(text);
                 let (relation, xid) = (insert.relation, begin.xid);
-                let row = RowOfSlot { table, relation, id, commit_at, xid };
+                let row = RowOfSlot { table, relation, id, said, commit_at, xid };
                 return Ok(Step::Of(OfSlot::Row(row)));
             }
             Message::Origin(_)
@@ -201,7 +216,7 @@ fn outside() -> Failure {
 /// What the relation is; `None`: it is one of this program's own.
 fn describe(tables: &[RowsOf], relation: &Relation<'_>) -> Result<Option<Known>, Failure> {
     let known = tables.iter().enumerate().find(|(_, table)| table.oids.contains(&relation.id));
-    let Some((table, RowsOf { identity, .. })) = known else {
+    let Some((table, RowsOf { identity, filtered_by, .. })) = known else {
         if relation.namespace == b"outbox_router" {
             return Ok(None);
         }
@@ -215,7 +230,8 @@ fn describe(tables: &[RowsOf], relation: &Relation<'_>) -> Result<Option<Known>,
         })
     };
     let places = identity.iter().map(place).collect::<Result<_, _>>()?;
-    Ok(Some(Known::Table { table, places }))
+    let filtered_by = filtered_by.as_ref().map(place).transpose()?;
+    Ok(Some(Known::Table { table, places, filtered_by }))
 }
 
 /// Only an INSERT says which row it is.
@@ -263,7 +279,7 @@ mod tests {
 
     fn looked_for(oids: &[u32], column: &str) -> RowsOf {
         let oids = oids.iter().map(|oid| Oid::from_u32(*oid)).collect();
-        RowsOf { oids, identity: vec![column.to_owned()] }
+        RowsOf { oids, identity: vec![column.to_owned()], filtered_by: Some("payload".to_owned()) }
     }
 
     fn steps(frames: &[Vec<u8>]) -> Vec<String> {
@@ -272,7 +288,10 @@ mod tests {
         let steps = frames.iter().map(|frame| {
             let reading = Reading { tables: &tables, known: &mut known, open: &mut open };
             match reading.frame(frame).unwrap() {
-                Step::Of(OfSlot::Row(row)) => format!("{} at {}", row.id.join(" "), row.commit_at),
+                Step::Of(OfSlot::Row(row)) => {
+                    let said = row.said.unwrap_or_default();
+                    format!("{}, {said}, at {}", row.id.join(" "), row.commit_at)
+                }
                 Step::Of(OfSlot::Unknown { table, commit_at }) => format!("{table} at {commit_at}"),
                 Step::Of(OfSlot::Committed(transaction)) => {
                     format!("{} to {}", transaction.commit_lsn, transaction.end_lsn)
@@ -288,7 +307,7 @@ mod tests {
     fn a_row_is_told_by_its_identity_and_its_commit_whatever_its_table_was_called() {
         for name in [b"outbox".as_slice(), b"its former name"] {
             let frames = [begin(16), relation(7, name), insert(7), commit(16)];
-            assert_eq!(steps(&frames), ["other", "other", "42 at 0/10", "0/10 to 0/11"]);
+            assert_eq!(steps(&frames), ["other", "other", "42, x, at 0/10", "0/10 to 0/11"]);
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outbox_router::polling::sql::{
     begin_snapshot,
     setup::Deletes,
-    switch::{UNDELIVERED, note_undelivered},
+    switch::{UNDELIVERED, Undelivered, note_undelivered},
 };
 
 use crate::fixture::{Fixture, TABLE, default_table, first_value, polling};
@@ -57,9 +57,9 @@ async fn a_row_that_the_slot_still_has_is_not_declared_delivered() {
         session.batch_execute(&table.declare_delivered("true", None)).await.unwrap();
         assert_ne!(count(&session, fetch).await, 0, "{sql_type}: without a note it is delivered");
         session.batch_execute("close outbox_router_delivered").await.unwrap();
-        let ids = [vec![shown]];
-        let note = note_undelivered(table, ids.iter().map(Vec::as_slice));
-        session.batch_execute(&note).await.unwrap();
+        let ids = vec![shown];
+        let undelivered = [Undelivered { id: ids.clone(), is_event: true }];
+        session.batch_execute(&note_undelivered(table, &undelivered)).await.unwrap();
         session.batch_execute(&table.declare_delivered("true", None)).await.unwrap();
         assert_eq!(count(&session, fetch).await, 0, "{sql_type}: {ids:?}");
         for found in [table.undelivered_gone(), table.pending_unnoted()] {

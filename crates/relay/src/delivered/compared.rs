@@ -261,6 +261,17 @@ pub struct Settled {
     pub left_out: u64,
 }
 
+/// What is done about rows in no topic that `where` leaves out. As they were inserted they may have
+/// been events: an UPDATE since may have made them so, and a row does not say whether it was
+/// updated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilteredRows {
+    /// The gaps stay open.
+    Kept,
+    /// A person has said that they were no events, or that they are not to be sent.
+    GivenUp,
+}
+
 /// Nothing of these gaps is missing that the tables have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClosedGap {
@@ -270,13 +281,18 @@ pub struct ClosedGap {
 impl ClosedGap {
     /// Every required table was compared, and each row that was missing is settled; `None` where
     /// one is not.
-    pub fn of(required: &Required, compared: &[(&Compared, Settled)]) -> Option<Self> {
+    pub fn of(
+        required: &Required,
+        compared: &[(&Compared, Settled)],
+        filtered_rows: FilteredRows,
+    ) -> Option<Self> {
         let tables = required.tables();
         let of = |table: &TableName| compared.iter().find(|(of, _)| of.table == *table);
         let is_settled = |table: &TableName| {
             of(table).is_some_and(|(compared, settled)| {
                 let Settled { sent, filtered, left_out } = *settled;
-                sent + filtered + left_out == compared.to_send()
+                (filtered == 0 || filtered_rows == FilteredRows::GivenUp)
+                    && sent + filtered + left_out == compared.to_send()
             })
         };
         if tables.is_empty() || !tables.iter().all(is_settled) {
@@ -548,12 +564,23 @@ mod tests {
         };
         let tables = requires(&[a, b]);
         let all = Settled { sent: 2, filtered: 1, left_out: 1 };
-        let closed = ClosedGap::of(&tables, &[(&of_a, all), (&of_b, all)]);
-        let recovered = closed.map(|closed| closed.recovered());
-        assert_eq!(recovered, Some(Recovered { rows: 8, records: 4 }));
-        assert_eq!(ClosedGap::of(&tables, &[(&of_a, all)]), None, "a table was not compared");
+        let recovered = |required: &Required, settled: &[(&Compared, Settled)], filtered_rows| {
+            let closed = ClosedGap::of(required, settled, filtered_rows);
+            closed.map(|closed| closed.recovered())
+        };
+        let of_both = [(&of_a, all), (&of_b, all)];
+        let figures = Some(Recovered { rows: 8, records: 4 });
+        assert_eq!(recovered(&tables, &of_both, FilteredRows::GivenUp), figures);
+        assert_eq!(recovered(&tables, &of_both, FilteredRows::Kept), None, "two may be events");
+        let is_closed =
+            |settled: &[_]| recovered(&tables, settled, FilteredRows::GivenUp).is_some();
+        assert!(!is_closed(&[(&of_a, all)]), "a table was not compared");
         let less = Settled { sent: 1, ..all };
-        assert_eq!(ClosedGap::of(&tables, &[(&of_a, all), (&of_b, less)]), None);
-        assert_eq!(ClosedGap::of(&requires(&[]), &[]), None, "no table, no proof");
+        assert!(!is_closed(&[(&of_a, all), (&of_b, less)]));
+        assert_eq!(
+            recovered(&requires(&[]), &[], FilteredRows::GivenUp),
+            None,
+            "no table, no proof"
+        );
     }
 }

@@ -85,7 +85,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        delivered::compared::{ClosedGap, Compared, Figures, HasTime, Scope, Settled},
+        delivered::compared::{
+            ClosedGap, Compared, Figures, FilteredRows, HasTime, Scope, Settled,
+        },
         source::{Partition, samples},
         witness::Former,
     };
@@ -168,7 +170,8 @@ mod tests {
         let compared = Compared::by(scope, name("a"), Figures::default());
         let is_closed = |now: &Catalog, given_up: &[&str]| {
             let required = required(now, &["a"], given_up);
-            ClosedGap::of(&required, &[(&compared, Settled::default())]).is_some()
+            let settled = [(&compared, Settled::default())];
+            ClosedGap::of(&required, &settled, FilteredRows::Kept).is_some()
         };
         let then = witness().catalog;
         assert!(!is_closed(&then, &[]), "b is configured no more, and may miss rows, too");

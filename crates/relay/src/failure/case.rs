@@ -299,6 +299,8 @@ cases! {
     RecoverUncompared = "recover_uncompared" of Recovery,
     /// A partition was detached since the gap began, and its rows would not be compared.
     RecoverDetached = "recover_detached" of Recovery,
+    /// Rows in no topic are left out by `where` as they are now.
+    RecoverFiltered = "recover_filtered" of Recovery,
     /// Not every missing row was sent, filtered or left out.
     RecoverUnsettled = "recover_unsettled" of Recovery,
 

@@ -35,6 +35,18 @@ pub struct RepublishSettings {
     pub to_topic: Option<TopicName>,
     /// A header that each record has at its end, with the value `1`.
     pub marker: Option<String>,
+    /// What `where` decides.
+    pub filtering: Filtering,
+}
+
+/// What becomes of rows that the configured `where` leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Filtering {
+    /// They are no events.
+    #[default]
+    Applied,
+    /// They are sent: as they were inserted they may have been events.
+    Ignored,
 }
 
 /// See the module's header.
@@ -79,12 +91,16 @@ impl Republish {
     /// # Errors
     /// The topic is one too many (R011).
     pub fn new(
-        outboxes: Outboxes,
+        mut outboxes: Outboxes,
         tables: TableOids,
         settings: RepublishSettings,
     ) -> Result<Self, Failure> {
         let mut topics = Topics::new(WitnessStore::Memory);
-        let RepublishSettings { to_topic, marker } = settings;
+        let RepublishSettings { to_topic, marker, filtering } = settings;
+        match filtering {
+            Filtering::Applied => {}
+            Filtering::Ignored => outboxes.tables.iter_mut().for_each(|table| table.filter = None),
+        }
         let to_topic = to_topic.map(|name| topics.intern(name)).transpose()?;
         Ok(Self {
             outboxes,

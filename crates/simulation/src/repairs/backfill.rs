@@ -281,7 +281,8 @@ impl Backfill {
             Fit::Fine => site.pipeline.produce(&row),
             Fit::Bad if !self.skips_bad => return Step::Ends("back-fill: stopped at a row"),
             Fit::Bad => site.database.left_out.push(row),
-            Fit::Filtered => {}
+            // It was no event of a stream, and is none as it is now.
+            Fit::Filtered => drop(site.pipeline.given_up.insert(row.row)),
         }
         part.rows.pop_front();
         let is_last = part.rows.is_empty();

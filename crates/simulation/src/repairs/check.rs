@@ -11,7 +11,7 @@ impl RepairsWorld {
     pub(super) fn is_accounted_for(&self, row: &Row) -> bool {
         let pipeline = &self.site.pipeline;
         let database = &self.site.database;
-        row.fit == Fit::Filtered
+        row.inserted == Fit::Filtered
             || pipeline.has(row)
             || pipeline.given_up.contains(&row.row)
             || database.held.iter().any(|held| held.row.row == row.row)

@@ -13,7 +13,7 @@ use relay::{
 };
 
 use super::{
-    database::{Database, Fit, HeldState, Row, says},
+    database::{Database, HeldState, Row, says},
     pipeline::Record,
     site::{Ids, Setup, Shape, seconds},
 };
@@ -46,9 +46,7 @@ impl Seen {
 
     /// The ids that are in the topics, without those of rows that are in no topic of their own.
     fn of(&self, rows: &[Row]) -> BTreeSet<u64> {
-        let is_elsewhere = |row: &&Row| {
-            row.fit != Fit::Filtered && self.has(row.id) && !self.0.contains(&(row.topic, row.id))
-        };
+        let is_elsewhere = |row: &&Row| self.has(row.id) && !self.0.contains(&(row.topic, row.id));
         let elsewhere: BTreeSet<u64> = rows.iter().filter(is_elsewhere).map(|row| row.id).collect();
         self.0.iter().map(|(_, id)| *id).filter(|id| !elsewhere.contains(id)).collect()
     }

@@ -9,7 +9,7 @@ use relay::{
     source::History,
 };
 
-use super::slot::{Creation, Slot};
+use super::slot::{Creation, Holder, Slot};
 use crate::xid;
 
 /// How many outbox tables there are.
@@ -54,8 +54,10 @@ pub struct Row {
     /// The moment that the column means; `None` where an application has made it up, or no column
     /// says it.
     pub made: Option<i64>,
-    /// What becomes of it.
+    /// What becomes of it as it is now.
     pub fit: Fit,
+    /// What became of it as it was inserted.
+    pub inserted: Fit,
     /// Whether pgoutput sends it.
     pub is_published: bool,
     /// Its mark says that it is published.
@@ -69,6 +71,17 @@ impl Row {
     }
 }
 
+/// A row is updated.
+#[derive(Debug, Clone, Copy)]
+pub struct Update {
+    /// The row.
+    pub row: u64,
+    /// The id under which it is written.
+    pub by: u64,
+    /// Whether `where` leaves it out from then on.
+    pub filters: bool,
+}
+
 /// A transaction that runs.
 #[derive(Debug, Clone)]
 pub struct Running {
@@ -78,8 +91,8 @@ pub struct Running {
     pub began: i64,
     /// What it has inserted.
     pub rows: Vec<Row>,
-    /// Rows that it has updated, and under which id.
-    pub updates: Vec<(u64, u64)>,
+    /// Rows that it has updated.
+    pub updates: Vec<Update>,
     /// It survives its session.
     pub is_prepared: bool,
 }
@@ -295,10 +308,17 @@ impl Database {
             self.log.push(Commit { at, end: self.wal, xid, clock, sent });
         }
         self.rows.extend(rows);
-        for (row, by) in updates {
+        // What is polled is an event as it is when it is read, and so is, for a switch that has
+        // looked, what commits later.
+        let is_held = self.slot.is_some_and(|slot| matches!(slot.holder, Some(Holder::Command(_))));
+        let is_streamed = self.switched == Switched::Streamed && !is_held;
+        for Update { row, by, filters } in updates {
             if let Some(row) = self.rows.iter_mut().find(|known| known.row == row) {
                 row.xmin = FullXid::from_u64(by);
                 row.writes += 1;
+                if filters && is_streamed && row.fit == Fit::Fine {
+                    row.fit = Fit::Filtered;
+                }
                 // A person, or the application, wants it sent again.
                 row.is_marked = false;
             }

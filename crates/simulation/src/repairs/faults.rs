@@ -1,7 +1,7 @@
 //! What persons and accidents do to server, slot, publication and tables.
 
 use super::{
-    database::{Database, HeldState, Row, TABLES},
+    database::{Database, HeldState, Row, TABLES, Update},
     slot::Slot,
     world::RepairsWorld,
 };
@@ -130,11 +130,12 @@ impl RepairsWorld {
         }
         let row = database.rows[index].row;
         let by = database.assign();
+        let filters = self.random.one_in(8);
         let running = database.running.iter_mut().find(|running| !running.is_prepared)?;
         if running.ids.is_empty() {
             running.ids.push(by);
         }
-        running.updates.push((row, by));
+        running.updates.push(Update { row, by, filters });
         Some("row updated")
     }
 

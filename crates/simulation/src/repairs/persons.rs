@@ -69,6 +69,7 @@ impl RepairsWorld {
             drops_slot: self.random.one_in(2),
             mends: !self.random.one_in(4),
             skips_bad: !self.random.one_in(3),
+            gives_up_filtered: self.random.one_in(2),
         }
     }
 }

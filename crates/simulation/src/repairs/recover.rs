@@ -5,8 +5,8 @@ use relay::{
     delivered::{
         FullXid,
         compared::{
-            ClosedGap, Compared, FirstOfGap, MadeSince, Rows, Scope, ServerNow, Settled, altered,
-            since_restore,
+            ClosedGap, Compared, FilteredRows, FirstOfGap, MadeSince, Rows, Scope, ServerNow,
+            Settled, altered, since_restore,
         },
         required::Required,
     },
@@ -39,6 +39,8 @@ pub struct Typed {
     pub mends: bool,
     /// `--skip-bad`.
     pub skips_bad: bool,
+    /// `--filtered give-up`.
+    pub gives_up_filtered: bool,
 }
 
 /// What comes next.
@@ -72,6 +74,14 @@ pub struct Recover {
     seen: Seen,
     to_send: Vec<Row>,
     compared: Vec<(Compared, Settled)>,
+    /// Rows that `where` leaves out.
+    filtered: Vec<u64>,
+}
+
+impl Typed {
+    fn filtered_rows(&self) -> FilteredRows {
+        if self.gives_up_filtered { FilteredRows::GivenUp } else { FilteredRows::Kept }
+    }
 }
 
 impl Recover {
@@ -91,6 +101,7 @@ impl Recover {
             seen: Seen::default(),
             to_send: Vec::new(),
             compared: Vec::new(),
+            filtered: Vec::new(),
         }
     }
 
@@ -282,7 +293,10 @@ impl Recover {
                 settled.sent += 1;
                 return Step::Did("recover: sent");
             }
-            Fit::Filtered => settled.filtered += 1,
+            Fit::Filtered => {
+                self.filtered.push(row.row);
+                settled.filtered += 1;
+            }
             Fit::Bad if self.typed.skips_bad => {
                 site.database.left_out.push(row);
                 settled.left_out += 1;
@@ -305,7 +319,9 @@ impl Recover {
             .witness
             .as_ref()
             .map(|witness| Required::of(witness, server, &site.setup.names, &[]));
-        let Some(closed) = required.and_then(|required| ClosedGap::of(&required, &settled)) else {
+        let Some(closed) = required
+            .and_then(|required| ClosedGap::of(&required, &settled, self.typed.filtered_rows()))
+        else {
             return Step::Ends("recover: not settled");
         };
         let facts = facts.with_shown(&self.gaps);
@@ -333,10 +349,11 @@ impl Recover {
             || begins_at.is_some_and(|lsn| Some(lsn) >= first)
     }
 
-    /// Rows of which the answer says that their times alone show that they are older. Who reads it
+    /// Rows that no topic has and that `where` leaves out, where a person says so; and rows of
+    /// which the answer says that their times alone show that they are older. Who reads it
     /// takes it for what it is.
     fn given_up(&self, site: &Site) -> Vec<u64> {
-        let mut given_up = Vec::new();
+        let mut given_up = self.filtered.clone();
         for (table, (compared, _)) in self.compared.iter().enumerate() {
             let Rows::Named { since } = compared.scope().rows() else { continue };
             let is_older = |row: &&Row| {

@@ -11,7 +11,7 @@ use relay::{
 };
 
 use super::{
-    database::{Database, HeldState, Row, Switched},
+    database::{Database, Fit, HeldState, Row, Switched},
     site::Site,
     slot::Holder,
     step::{Done, Step},
@@ -155,7 +155,15 @@ impl ToPolling {
         // Rows from before the stream are given up by the person who set it up.
         let streamed = streamed.rows_of(Vec::new()).with_older_given_up();
         let undelivered = undelivered(&site.database, end.delivered_until(), read_until);
-        let rows = (0..site.setup.shapes.len()).flat_map(|table| site.database.rows_of(table));
+        let tables = 0..site.setup.shapes.len();
+        let rows: Vec<&Row> = tables.flat_map(|table| site.database.rows_of(table)).collect();
+        // Events of the slot that no worker would take.
+        let is_gone = |row: &Row| {
+            undelivered.contains(&row.row) && (row.inserted, row.fit) == (Fit::Fine, Fit::Filtered)
+        };
+        if rows.iter().any(|row| is_gone(row)) {
+            return Step::Ends("switch: events filtered since");
+        }
         let left_out = &site.database.left_out;
         let is_delivered = |row: &&Row| {
             !row.is_marked
@@ -163,7 +171,7 @@ impl ToPolling {
                 && !left_out.iter().any(|out| (out.table, out.id) == (row.table, row.id))
         };
         let sent = |row: &Row| (*row, streamed.row(at(row)));
-        self.delivered = rows.filter(is_delivered).map(sent).collect();
+        self.delivered = rows.into_iter().filter(is_delivered).map(sent).collect();
         self.changed_meanwhile = 0;
         self.goes_to(Stage::Mark)
     }

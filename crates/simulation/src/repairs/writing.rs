@@ -73,6 +73,7 @@ impl RepairsWorld {
             says,
             made,
             fit,
+            inserted: fit,
             is_published: self.site.database.entries.contains_key(&table),
             is_marked: false,
         })

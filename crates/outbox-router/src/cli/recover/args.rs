@@ -63,6 +63,11 @@ pub struct RecoverArgs {
     #[arg(long = "skip-bad", num_args = 0, default_value = "stop")]
     #[arg(default_missing_value = "skip")]
     pub bad: BadRow,
+    /// What becomes of rows in no topic that `where` leaves out as they are now: an event is the
+    /// row as it was inserted, and an UPDATE since may have made it so. Without this they keep the
+    /// gaps open
+    #[arg(long = "filtered", value_name = "WHAT")]
+    pub filtered: Option<FilteredRows>,
     /// How long to wait for open transactions while the slot is created
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub wait: Duration,
@@ -103,6 +108,8 @@ impl RecoverArgs {
         let rate = self.rate.map(|rate| format!("--rate {rate}"));
         add(rate.is_some(), rate.as_deref().unwrap_or_default());
         add(self.bad == BadRow::Skip, "--skip-bad");
+        let filtered = self.filtered.map(|filtered| format!("--filtered {}", filtered.as_str()));
+        add(filtered.is_some(), filtered.as_deref().unwrap_or_default());
         let wait = format!("--wait {}s", self.wait.as_secs());
         add(self.wait != Duration::from_secs(60), &wait);
         typed + &give_up(&self.given_up)
@@ -130,6 +137,24 @@ pub enum IdTrust {
     Indexed,
     /// All.
     Unique,
+}
+
+/// What becomes of rows in no topic that `where` leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FilteredRows {
+    /// They are sent, as they are now
+    Send,
+    /// The gaps are closed without them: they were no events, or are given up
+    GiveUp,
+}
+
+impl FilteredRows {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::GiveUp => "give-up",
+        }
+    }
 }
 
 /// Which slot may be dropped.

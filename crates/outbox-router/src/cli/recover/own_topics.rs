@@ -6,8 +6,8 @@ use std::collections::HashMap;
 
 use pgoutput::PgTimestamp;
 use relay::{
-    Acks, Case, Failure, Offered, Record, RecordSink, Refusal, Republish, RepublishSettings,
-    Ticket, TopicId, TopicName,
+    Acks, Case, Failure, Filtering, Offered, Record, RecordSink, Refusal, Republish,
+    RepublishSettings, Ticket, TopicId, TopicName,
 };
 use tokio_postgres::Client;
 
@@ -52,8 +52,11 @@ pub(super) async fn forget_copies(
         rows.column(id)
     );
     let copy = rows.copy_joined("seen.outbox_router_topics", &seen, table.rows.encoding());
+    // A row that `where` leaves out now may have been an event.
+    let unfiltered =
+        RepublishSettings { filtering: Filtering::Ignored, ..RepublishSettings::default() };
     let mut routing = Routing {
-        republish: table.rows.republish(config, RepublishSettings::default())?,
+        republish: table.rows.republish(config, unfiltered)?,
         row_bytes: prepare::size(config.limits.row_bytes),
         names: HashMap::new(),
         sink: LastTopic::default(),
@@ -94,7 +97,7 @@ pub(super) async fn forget_copies(
 /// Where the record of a row belongs.
 enum Place {
     Topic(TopicName),
-    /// `where` leaves the row out.
+    /// Its aggregate type matches no route, and such rows are dropped.
     Nowhere,
     /// The row cannot become a record now.
     Unknown,

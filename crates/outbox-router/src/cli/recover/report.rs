@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use relay::{
-    Failure, Name, OnError, TableName,
+    Case, Failure, Name, OnError, TableName,
     delivered::compared::{Compared, Figures, MadeSince, Rows, Settled},
     delivered::detached::GonePartition,
     source::Gap,
@@ -11,7 +11,7 @@ use relay::{
 use serde_json::{Value, json};
 
 use super::{
-    args::{RecoverArgs, RecoveredRows},
+    args::{FilteredRows, RecoverArgs, RecoveredRows},
     recovery::Recovery,
     since::{Sight, Start},
     slot::Former,
@@ -39,6 +39,8 @@ pub(super) struct Plan<'p> {
     /// `None`: nothing is compared.
     pub(super) topics: Option<&'p Topics>,
     pub(super) slot: &'p str,
+    /// Whether a table has a `where`.
+    pub(super) has_filter: bool,
 }
 
 /// What was found, and done.
@@ -155,6 +157,15 @@ impl Plan<'_> {
                  (pg_read_all_stats): --margin has to be longer than the longest"
             )?;
         }
+        let filtered = match args.filtered {
+            Some(FilteredRows::Send) => Some("are sent, as they are now"),
+            Some(FilteredRows::GiveUp) => Some("are given up"),
+            None if self.has_filter => Some("keep the gaps open (--filtered send, or give-up)"),
+            None => None,
+        };
+        if let Some(filtered) = filtered {
+            writeln!(out, "filtered  rows in no topic that `where` leaves out {filtered}")?;
+        }
         if let Some(rate) = args.rate {
             writeln!(out, "rate      at most {rate} records a second")?;
         }
@@ -202,6 +213,23 @@ impl Found {
     /// Notes why a real run would change nothing.
     pub(super) fn refused(&mut self, refusals: &[Failure]) {
         self.refusals = refusals.iter().map(failure_json).collect();
+    }
+
+    /// Why rows that `where` leaves out keep the gaps open; `None` without such rows.
+    pub(super) fn filtered(&self) -> Option<Failure> {
+        let of_table = |table: &OfTable| {
+            let filtered =
+                table.sent.as_ref().map(|sent| sent.filtered).filter(|rows| *rows > 0)?;
+            Some(format!("{} of {}", counted(filtered, "row"), table.compared.table()))
+        };
+        let rows: Vec<String> = self.tables.iter().filter_map(of_table).collect();
+        (!rows.is_empty()).then(|| {
+            let what = format!(
+                "nothing was closed: {} in no topic, left out by `where` as they are now",
+                rows.join(", ")
+            );
+            Failure::of(Case::RecoverFiltered, what)
+        })
     }
 
     /// As it stands in `outbox_router.republication`.
@@ -368,7 +396,7 @@ impl OfTable {
         let Some(SentOf { records, filtered, left_out, .. }) = &self.sent else { return Ok(()) };
         writeln!(out, "  sent {}", counted(*records, "record"))?;
         if *filtered > 0 {
-            writeln!(out, "  filtered by `where`: {filtered}")?;
+            writeln!(out, "  filtered by `where`, as they are now: {filtered}")?;
         }
         if *left_out > 0 {
             writeln!(

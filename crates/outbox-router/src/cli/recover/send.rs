@@ -1,8 +1,8 @@
 //! Sends the missing rows of a table.
 
-use relay::RepublishSettings;
+use relay::{Filtering, RepublishSettings};
 
-use super::{recovery::Recovery, report::OfTable, table::ComparedTable};
+use super::{args::FilteredRows, recovery::Recovery, report::OfTable, table::ComparedTable};
 use crate::{
     cli::{
         TaskError, Terminal,
@@ -29,6 +29,10 @@ impl Sending<'_> {
         terminal: &mut Terminal<'_>,
     ) -> Result<Ended, TaskError> {
         let recovery = self.recovery;
+        let filtering = match recovery.args.filtered {
+            Some(FilteredRows::Send) => Filtering::Ignored,
+            Some(FilteredRows::GiveUp) | None => Filtering::Applied,
+        };
         let republication = Republication {
             config: recovery.config,
             reader: recovery.reader,
@@ -38,7 +42,7 @@ impl Sending<'_> {
             bad_rows: recovery.args.bad.keeping(self.table.rows.columns.id.as_ref()),
             rate: recovery.args.rate,
             // The records are those that the stream would have sent.
-            different: RepublishSettings { to_topic: None, marker: None },
+            different: RepublishSettings { filtering, ..RepublishSettings::default() },
             records: Some(recovery.records),
         };
         let cluster = Cluster::open(&prepare::kafka_settings(recovery.config))?;

@@ -4,7 +4,7 @@ use std::io;
 
 use relay::{
     Case, Failure,
-    delivered::compared::{ClosedGap, Compared, Figures, altered},
+    delivered::compared::{ClosedGap, Compared, Figures, FilteredRows, altered},
     source::Gap,
     witness::OpenFinding,
 };
@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
-    args::RecoveredRows,
+    args::{self, RecoveredRows},
     own_topics,
     recovery::{COMMAND, Recovery, names, others_open, print_others},
     refusals::{self, Prospect},
@@ -67,6 +67,7 @@ impl Recovery<'_> {
             tables: self.tables,
             topics: topics.as_ref(),
             slot: &self.source.slot,
+            has_filter: self.config.outboxes().tables.iter().any(|table| table.filter.is_some()),
         };
         let is_text = self.args.decision.form == Form::Text;
         if is_text {
@@ -133,7 +134,12 @@ impl Recovery<'_> {
         }
         let tables: Vec<String> = self.tables.iter().map(ToString::to_string).collect();
         let given_up: Vec<String> = self.args.given_up.iter().map(ToString::to_string).collect();
-        let selection = json!({ "tables": tables, "gaps": names(self.gaps), "given_up": given_up });
+        let selection = json!({
+            "tables": tables,
+            "gaps": names(self.gaps),
+            "given_up": given_up,
+            "filtered": self.args.filtered.map(args::FilteredRows::as_str),
+        });
         let selection = selection.to_string();
         let Decider { by, reason } = self.args.decision.decider(self.access.environment);
         Ok(Run::begin(self.books, self.subject(&selection), &by, reason).await?)
@@ -398,9 +404,17 @@ impl Recovery<'_> {
     /// The proof that closes the gaps.
     fn nothing_missing(&self, found: &Found, prepared: &Prepared) -> Result<ClosedGap, TaskError> {
         let settled: Vec<_> = found.tables.iter().map(OfTable::settled).collect();
-        ClosedGap::of(&self.required(&prepared.catalog), &settled).ok_or_else(|| {
-            let what = "not every row that was missing is settled: nothing was closed";
-            Failure::of(Case::RecoverUnsettled, what).into()
+        let filtered_rows = match self.args.filtered {
+            Some(args::FilteredRows::GiveUp) => FilteredRows::GivenUp,
+            Some(args::FilteredRows::Send) | None => FilteredRows::Kept,
+        };
+        let required = self.required(&prepared.catalog);
+        ClosedGap::of(&required, &settled, filtered_rows).ok_or_else(|| {
+            let failure = found.filtered().unwrap_or_else(|| {
+                let what = "not every row that was missing is settled: nothing was closed";
+                Failure::of(Case::RecoverUnsettled, what)
+            });
+            self.args.with_typed(failure).into()
         })
     }
 

@@ -216,7 +216,11 @@ impl Replay<'_> {
                 (BadRow::Skip, _) | (_, Effect::Dry) => BadRows::LeaveOut,
             },
             rate: args.rate.filter(|_| effect == Effect::Real),
-            different: RepublishSettings { to_topic: args.to_topic.clone(), marker },
+            different: RepublishSettings {
+                to_topic: args.to_topic.clone(),
+                marker,
+                ..RepublishSettings::default()
+            },
             records: self.records.as_ref(),
         };
         let place = place(terminal.audience, args.decision.form);

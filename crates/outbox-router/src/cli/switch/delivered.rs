@@ -28,7 +28,7 @@ use crate::{
     cli::{TaskError, Terminal, connect::with_connection, republication::session},
     polling::sql::{
         Database, PolledTable, begin_snapshot,
-        switch::{UNDELIVERED, note_undelivered},
+        switch::{UNDELIVERED, Undelivered, note_undelivered},
     },
     shell::{Endpoint, OfSlot, RowOfSlot, RowsOf, SlotRows},
 };
@@ -100,7 +100,8 @@ impl Switching<'_> {
                 oids.push(Oid::from_u32(row.try_get(0)?));
             }
             let identity = table.identity_names().into_iter().map(str::to_owned).collect();
-            looked_for.push(RowsOf { oids, identity });
+            let filtered_by = table.filtered_by().map(str::to_owned);
+            looked_for.push(RowsOf { oids, identity, filtered_by });
         }
         Ok(looked_for)
     }
@@ -168,28 +169,29 @@ async fn note(
 pub(super) struct Keys<'t> {
     tables: &'t [PolledTable],
     /// Of each table.
-    ids: Vec<Vec<Vec<String>>>,
+    rows: Vec<Vec<Undelivered>>,
 }
 
 impl<'t> Keys<'t> {
     pub(super) fn of(tables: &'t [PolledTable]) -> Self {
-        Self { tables, ids: vec![Vec::new(); tables.len()] }
+        Self { tables, rows: tables.iter().map(|_| Vec::new()).collect() }
     }
 
     /// Notes a row, with others of its table.
     pub(super) async fn add(&mut self, reader: &Client, row: RowOfSlot) -> Result<(), TaskError> {
-        let (Some(ids), Some(table)) = (self.ids.get_mut(row.table), self.tables.get(row.table))
+        let (Some(rows), Some(table)) = (self.rows.get_mut(row.table), self.tables.get(row.table))
         else {
             return Ok(());
         };
-        ids.push(row.id);
-        if ids.len() >= BATCH { write(reader, table, ids).await } else { Ok(()) }
+        let is_event = table.takes(row.said.as_deref());
+        rows.push(Undelivered { id: row.id, is_event });
+        if rows.len() >= BATCH { write(reader, table, rows).await } else { Ok(()) }
     }
 
     /// Notes those that are left.
     pub(super) async fn end(mut self, reader: &Client) -> Result<(), TaskError> {
-        for (table, ids) in self.tables.iter().zip(&mut self.ids) {
-            write(reader, table, ids).await?;
+        for (table, rows) in self.tables.iter().zip(&mut self.rows) {
+            write(reader, table, rows).await?;
         }
         Ok(())
     }
@@ -198,12 +200,11 @@ impl<'t> Keys<'t> {
 async fn write(
     reader: &Client,
     table: &PolledTable,
-    ids: &mut Vec<Vec<String>>,
+    rows: &mut Vec<Undelivered>,
 ) -> Result<(), TaskError> {
-    if !ids.is_empty() {
-        let statement = note_undelivered(table, ids.iter().map(Vec::as_slice));
-        reader.batch_execute(&statement).await?;
-        ids.clear();
+    if !rows.is_empty() {
+        reader.batch_execute(&note_undelivered(table, rows)).await?;
+        rows.clear();
     }
     Ok(())
 }

@@ -131,7 +131,9 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         code: Advice::OtherSlotInactive.as_str(),
         title: "another slot that nobody reads keeps WAL",
         meaning: "It fills the same disk as the router's slot would, and nobody watches it.",
-        remedy: "if nothing needs it any more: `select pg_drop_replication_slot('{slot}')`",
+        remedy: "if nothing needs it any more: `select pg_drop_replication_slot('{slot}')`; one that \
+                 postgres.slot named before may have events that are in no topic: set \
+                 postgres.slot = \"{slot}\" again, and `outbox-router run` sends them first",
         cases: &[],
     },
     Explanation {

@@ -47,6 +47,16 @@ impl Filter {
         (self.fixed == Fixed::Yes).then(|| self.sql(alias))
     }
 
+    /// The column.
+    pub(super) fn column(&self) -> &str {
+        &self.rule.column
+    }
+
+    /// Whether a row is an event, from the text that a stream shows of the column.
+    pub(super) fn takes(&self, text: Option<&str>) -> bool {
+        self.rule.kind.takes(&self.rule.values, text.map(str::as_bytes))
+    }
+
     /// Of a row that the statement calls `alias`.
     pub(super) fn sql(&self, alias: &str) -> String {
         let text = self.shown.sql(alias, &self.rule.column);

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::{
     conditions::{and, interval},
+    filter::Filter,
     literals::array,
     shown::Shown,
     table::PolledTable,
@@ -104,23 +105,32 @@ pub fn row_table() -> Statement {
 pub const UNDELIVERED: &str = "\
     create temporary table outbox_router_undelivered (\
       relation oid not null, id text[] collate \"C\" not null, rows bigint not null, \
-      primary key (relation, id)) \
+      is_event boolean not null, primary key (relation, id)) \
     on commit drop";
 
-/// Notes such rows, and how many have one identity. The last column of an identity stands behind
-/// all others.
-pub fn note_undelivered<'i>(
-    table: &PolledTable,
-    ids: impl IntoIterator<Item = &'i [String]>,
-) -> String {
-    let rows: Vec<String> = ids
-        .into_iter()
-        .map(|id| format!("({}::text[])", array(id.iter().map(String::as_str))))
+/// One of them.
+#[derive(Debug)]
+pub struct Undelivered {
+    /// What it is found again by, as [`PolledTable::identity_names`] says. The last column stands
+    /// behind all others.
+    pub id: Vec<String>,
+    /// Whether `where` took it when it was inserted.
+    pub is_event: bool,
+}
+
+/// Notes such rows, and how many have one identity.
+pub fn note_undelivered(table: &PolledTable, rows: &[Undelivered]) -> String {
+    let rows: Vec<String> = rows
+        .iter()
+        .map(|Undelivered { id, is_event }| {
+            format!("({}::text[], {is_event})", array(id.iter().map(String::as_str)))
+        })
         .collect();
     format!(
-        "insert into pg_temp.outbox_router_undelivered as u (relation, id, rows) \
-         select {}, i, count(*) from (values {}) as v (i) group by i \
-         on conflict (relation, id) do update set rows = u.rows + excluded.rows",
+        "insert into pg_temp.outbox_router_undelivered as u (relation, id, rows, is_event) \
+         select {}, i, count(*), bool_or(e) from (values {}) as v (i, e) group by i \
+         on conflict (relation, id) do update \
+         set rows = u.rows + excluded.rows, is_event = u.is_event or excluded.is_event",
         table.oid(),
         rows.join(", ")
     )
@@ -191,27 +201,34 @@ impl PolledTable {
         format!("{} and {}", self.pending_after(within), self.is_switched("t"))
     }
 
-    /// Those of the noted rows that are not pending under their identity, or not all that have it:
-    /// how many identities, and some of them. Rows that the filter leaves out are no events.
+    /// The column of `where`.
+    pub fn filtered_by(&self) -> Option<&str> {
+        self.filter.as_ref().map(Filter::column)
+    }
+
+    /// Whether a row is an event of which the stream shows this in that column.
+    pub fn takes(&self, text: Option<&str>) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.takes(text))
+    }
+
+    /// Those of the noted events that are not pending under their identity, or not all that have
+    /// it: how many identities, and some of them. One that an UPDATE has made no event since is
+    /// among them: no worker would send it.
     pub fn undelivered_gone(&self) -> String {
-        let mut kept = and(&self.conditions().open("t"));
-        if let Some(filter) = &self.filter {
-            kept = format!("({kept}) or ({}) is not true", filter.sql("t"));
-        }
         let noted = format!("pg_temp.outbox_router_undelivered where relation = {}", self.oid());
         some_of(&format!(
             "select id from {noted} and rows > 1 union \
-             (select id from {noted} except select {} from {} t where {kept})",
+             (select id from {noted} and is_event except select {} {})",
             self.identity_of("t"),
-            self.quoted()
+            self.pending()
         ))
     }
 
-    /// Pending rows that are not noted: how many, and some of them.
+    /// Pending rows that are not noted as events: how many, and some of them.
     pub fn pending_unnoted(&self) -> String {
         some_of(&format!(
             "select {} {} except \
-             select id from pg_temp.outbox_router_undelivered where relation = {}",
+             select id from pg_temp.outbox_router_undelivered where relation = {} and is_event",
             self.identity_of("t"),
             self.pending(),
             self.oid()
@@ -317,8 +334,8 @@ mod tests {
     #[test]
     fn identities_cannot_leave_their_quotes() {
         let table = samples::table(samples::time());
-        let ids = [vec!["a'b\"c\\".to_owned()]];
-        let sql = note_undelivered(&table, ids.iter().map(Vec::as_slice));
-        assert!(sql.contains("( E'{\"a''b\\\\\"c\\\\\\\\\"}'::text[])"), "{sql}");
+        let rows = [Undelivered { id: vec!["a'b\"c\\".to_owned()], is_event: true }];
+        let sql = note_undelivered(&table, &rows);
+        assert!(sql.contains("( E'{\"a''b\\\\\"c\\\\\\\\\"}'::text[], true)"), "{sql}");
     }
 }

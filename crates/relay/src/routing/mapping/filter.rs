@@ -22,11 +22,19 @@ pub enum FilterKind {
 impl Filter {
     /// Whether a row is an event, from its column's text.
     pub(super) fn takes(&self, text: Option<&[u8]>) -> bool {
+        self.kind.takes(&self.values, text)
+    }
+}
+
+impl FilterKind {
+    /// Whether a row is an event, from its column's text and these values, as the stream writes
+    /// them.
+    pub fn takes(self, values: &[String], text: Option<&[u8]>) -> bool {
         let Some(text) = text else { return false };
-        let is_listed = self.values.iter().any(|value| value.as_bytes() == text);
-        match self.kind {
-            FilterKind::In => is_listed,
-            FilterKind::NotIn => !is_listed,
+        let is_listed = values.iter().any(|value| value.as_bytes() == text);
+        match self {
+            Self::In => is_listed,
+            Self::NotIn => !is_listed,
         }
     }
 }

@@ -93,7 +93,7 @@ async fn send(
             bad_rows: BadRows::Keep(id.place),
             rate: None,
             // The records are those that the stream would have sent.
-            different: RepublishSettings { to_topic: None, marker: None },
+            different: RepublishSettings::default(),
             records: records.as_ref(),
         };
         let cluster = Cluster::open(&prepare::kafka_settings(work.config))?;

@@ -131,7 +131,7 @@ impl Sending<'_> {
             total,
             bad_rows: args.backfill.bad.keeping(rows.columns.id.as_ref()),
             rate: args.backfill.rate,
-            different: RepublishSettings { to_topic: None, marker: None },
+            different: RepublishSettings::default(),
             // There is none before all rows were sent.
             records: None,
         };
