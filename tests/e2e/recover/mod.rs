@@ -1,5 +1,6 @@
 //! `recover`: a slot is lost, and the rows are still in the table.
 
+mod formers;
 mod interrupted;
 mod kept;
 mod long;

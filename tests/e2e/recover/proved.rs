@@ -88,12 +88,12 @@ async fn neither_a_copy_nor_a_skip_of_another_table_stands_for_a_missing_row() {
     };
     ids[..3].iter().for_each(|id| copy(other, id, None));
     ids[3..6].iter().for_each(|id| copy(own, id, Some("outbox_replay")));
-    // It is there.
+    // It is there, unless a former row had the id.
     copy(own, &ids[6], None);
     producer.flush(SHORT_DEADLINE).unwrap();
     let skip = "INSERT INTO outbox_router.decision \
          (pipeline, slot, commit_lsn, event_id, action, table_name) \
-         SELECT name, $1, '0/1', $2, 'skip', $3 FROM (VALUES ($4::text)) one (name)";
+         SELECT name, $1, pg_current_wal_lsn(), $2, 'skip', $3 FROM (VALUES ($4::text)) one (name)";
     let pipeline = "outbox-router";
     let tables = [None, Some("public.b"), Some("public.outbox")];
     for (id, table) in ids[7..].iter().zip(tables) {
@@ -113,11 +113,15 @@ async fn neither_a_copy_nor_a_skip_of_another_table_stands_for_a_missing_row() {
     assert_eq!(decided(&fixture, &["--ids-unique"]).await, [Some(1), Some(0)]);
     session.batch_execute("ALTER TABLE outbox ADD PRIMARY KEY (id)").await.unwrap();
     assert_eq!(decided(&fixture, &[]).await, [Some(1), Some(0)]);
-    let (exit, answer, said) = recover(&fixture, &[]).await;
+    let (exit, _, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("with another record in their topic under the same id"), "{said}");
+    let (exit, answer, said) = recover(&fixture, &["--ids-unique"]).await;
     assert_eq!(exit, Some(0), "{answer:#}{said}");
     let table = &answer["tables"][0];
-    let found = ["missing", "elsewhere", "decided", "sent"].map(|figure| table[figure].as_u64());
-    assert_eq!(found, [11, 3, 1, 10].map(Some), "{answer:#}{said}");
+    let figures = ["missing", "elsewhere", "differing", "decided", "sent"];
+    let found = figures.map(|figure| table[figure].as_u64());
+    assert_eq!(found, [11, 3, 1, 1, 10].map(Some), "{answer:#}{said}");
     assert_eq!(answer["closed"], true, "{answer:#}");
 }
 

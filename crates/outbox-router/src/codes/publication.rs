@@ -84,9 +84,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 Case::PutBack,
                 "it was taken out and put back",
                 "if it was put back in the same transaction, nothing is missing; otherwise the \
-                 rows written meanwhile are missing: {recover}; or {accept} gives them up. Where a \
-                 column list left out what a header comes from, the records of that while lack it, \
-                 and recover finds them all the same: its --all sends those rows again",
+                 rows written meanwhile are missing: {recover}; or {accept} gives them up",
             ),
             case_remedy(
                 Case::PartitionUnlogged,

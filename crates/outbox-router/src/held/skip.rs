@@ -12,20 +12,23 @@ use super::{
     values::lsn,
 };
 
-/// A skip names the transaction and the id, since a person knows no number within the transaction.
+/// A skip names the transaction, the table and the id, since a person knows no number within the
+/// transaction. One of an earlier version names no table, nor has the table of decisions a column
+/// for it.
 const SKIP: &str = "\
-    select exists (select from outbox_router.decision \
+    select exists (select from outbox_router.decision d \
       where pipeline = $1 and slot = $2 and action = 'skip' and commit_lsn = $3 \
-        and event_id is not distinct from $4)";
+        and event_id is not distinct from $4 \
+        and coalesce(to_jsonb(d) ->> 'table_name', $5) = $5)";
 
 /// Reads the decision. Without the table nobody can have decided.
 pub(super) async fn read(
     mut sql: Sql<'_>,
     pipeline: &Pipeline,
     id: EventId,
-    event_id: Option<&str>,
+    named: (Option<&str>, &str),
 ) -> Result<HeldAnswer, Failure> {
-    match exists(&mut sql, pipeline, id, event_id).await {
+    match exists(&mut sql, pipeline, id, named).await {
         Ok(is_skipped) => Ok(HeldAnswer::Skipped(is_skipped)),
         Err(error) => match is_absent(sql.client, "decision", &error).await {
             Ok(true) => Ok(HeldAnswer::Skipped(false)),
@@ -38,10 +41,10 @@ async fn exists(
     sql: &mut Sql<'_>,
     Pipeline { name, slot }: &Pipeline,
     id: EventId,
-    event_id: Option<&str>,
+    (event_id, table): (Option<&str>, &str),
 ) -> Result<bool, tokio_postgres::Error> {
     let statement = sql.prepared(SKIP).await?;
-    let row =
-        sql.client.query_one(&statement, &[name, slot, &lsn(id.commit_lsn), &event_id]).await?;
+    let lsn = lsn(id.commit_lsn);
+    let row = sql.client.query_one(&statement, &[name, slot, &lsn, &event_id, &table]).await?;
     row.try_get(0)
 }

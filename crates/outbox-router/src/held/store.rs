@@ -130,8 +130,8 @@ async fn carry_out(
             let limits = release::BatchLimits { events: *events, bytes: *bytes };
             release::next(sql, pipeline, keys, limits).await.map(HeldAnswer::Next)
         }
-        HeldRequest::ReadSkip { id, event_id } => {
-            skip::read(sql, pipeline, *id, event_id.as_deref()).await
+        HeldRequest::ReadSkip { id, event_id, table } => {
+            skip::read(sql, pipeline, *id, (event_id.as_deref(), table)).await
         }
         HeldRequest::Close { leaving, after } => {
             close::close(sql, pipeline, leaving, *after).await.map(HeldAnswer::Closed)

@@ -47,6 +47,7 @@ fn statement(version: i32, slot: &str) -> String {
         "select w.lsn, \
            to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), \
            (extract(epoch from clock_timestamp()) * 1000000)::bigint, \
+           case when not pg_is_in_recovery() then x.next end, \
            current_database(), s.slot_name is not null, s.confirmed_flush_lsn, s.restart_lsn, \
            x.next - ((x.next - s.catalog_xmin::text::int8) & 4294967295), \
            s.safe_wal_size, s.wal_status, s.active_pid, s.plugin, s.database, s.slot_type, \
@@ -62,9 +63,11 @@ fn statement(version: i32, slot: &str) -> String {
 fn reading(mut row: TextRow) -> Result<SlotReading, Failure> {
     let current_wal_lsn = row.lsn()?.unwrap_or(Lsn::from_u64(0));
     let (at, clock_micros) = (row.text()?, row.parsed()?);
+    let next: Option<i64> = row.parsed_nullable()?;
+    let next_xid = next.and_then(|next| u64::try_from(next).ok()).map(FullXid::from_u64);
     let database = row.text()?;
     let slot = if row.boolean()? { Some(read_slot(row, current_wal_lsn)?) } else { None };
-    Ok(SlotReading { current_wal_lsn, at, clock_micros, database, slot })
+    Ok(SlotReading { current_wal_lsn, at, clock_micros, next_xid, database, slot })
 }
 
 fn read_slot(mut row: TextRow, current_wal_lsn: Lsn) -> Result<SlotHealth, Failure> {

@@ -36,6 +36,17 @@ const SETTINGS: &str = "\
     set enable_seqscan = off; set enable_bitmapscan = off; set enable_sort = off; set jit = off; \
     set work_mem = '128MB'";
 
+/// Begins a transaction that removes rows. The settings that decide which rows those are hold in it
+/// whatever a pooler's other client has set on this server process.
+pub(in crate::retention) fn begin() -> String {
+    let forms =
+        VALUE_FORMS.map(|(name, value)| format!("set local {name} = {}", quote_literal(value)));
+    format!(
+        "begin; set local row_security = off; set local search_path = pg_catalog; {}",
+        forms.join("; ")
+    )
+}
+
 /// The server's end of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Backend {

@@ -8,7 +8,7 @@ use super::{
         root::Root,
     },
     rows::{Counted, Rule, is_of},
-    session::{Session, number, optional},
+    session::{Session, begin, number, optional},
     settings::RetentionSettings,
     slow::Blocks,
     step::{Rest, Step},
@@ -194,7 +194,7 @@ impl<'a> Sweep<'a> {
 
     /// In a transaction of its own, which is rolled back where the archive does not have all.
     async fn remove(&self, session: Session<'_>, candidates: &str) -> Result<Counted, Failure> {
-        session.execute("begin").await?;
+        session.execute(&begin()).await?;
         let removed = self.remove_within(session, candidates).await;
         let end = if removed.is_ok() { "commit" } else { "rollback" };
         let ended = session.execute(end).await;

@@ -17,7 +17,10 @@ async fn a_table_that_does_not_exist_is_absent_until_it_is_made() {
     fixture.run("create schema outbox_router").await;
     assert_eq!(store.load().await.unwrap(), HeldAnswer::Absent, "its schema may not be used");
     assert_eq!(
-        store.ask(HeldRequest::ReadSkip { id: id(1, 0), event_id: None }).await.unwrap(),
+        store
+            .ask(HeldRequest::ReadSkip { id: id(1, 0), event_id: None, table: String::new() })
+            .await
+            .unwrap(),
         HeldAnswer::Skipped(false),
         "nobody can have decided"
     );

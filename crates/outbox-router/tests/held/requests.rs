@@ -90,3 +90,23 @@ async fn a_commit_waits_for_the_disk_and_a_stricter_setting_stays() {
         assert_eq!(row.get::<_, &str>(0), expected);
     }
 }
+
+/// One transaction may have rows of two tables with one id.
+#[tokio::test]
+async fn a_skip_is_of_a_row_of_the_table_that_it_names() {
+    let fixture = Fixture::with_table().await;
+    let mut store = fixture.store();
+    let skip = "insert into outbox_router.decision \
+         (pipeline, slot, commit_lsn, event_id, action, table_name) \
+         values ('orders', 's', '0/8', '1', 'skip', 'public.a')";
+    fixture.run(skip).await;
+    let mut is_skipped = async |table: &str| {
+        let (id, event_id, table) = (id(8, 0), Some("1".to_owned()), table.to_owned());
+        store.ask(HeldRequest::ReadSkip { id, event_id, table }).await.unwrap()
+    };
+    assert_eq!(is_skipped("public.a").await, HeldAnswer::Skipped(true));
+    assert_eq!(is_skipped("public.b").await, HeldAnswer::Skipped(false));
+    // As it is written by an earlier version, and where the column is missing.
+    fixture.run("update outbox_router.decision set table_name = null").await;
+    assert_eq!(is_skipped("public.b").await, HeldAnswer::Skipped(true));
+}

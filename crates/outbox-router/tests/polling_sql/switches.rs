@@ -8,6 +8,8 @@ use outbox_router::polling::sql::{
     switch::{UNDELIVERED, Undelivered, note_undelivered},
 };
 
+use tokio_postgres::error::SqlState;
+
 use crate::fixture::{Fixture, TABLE, default_table, first_value, polling};
 
 /// Types, and a value of each.
@@ -57,6 +59,12 @@ async fn a_row_that_the_slot_still_has_is_not_declared_delivered() {
         session.batch_execute(&table.declare_delivered("true", None)).await.unwrap();
         assert_ne!(count(&session, fetch).await, 0, "{sql_type}: without a note it is delivered");
         session.batch_execute("close outbox_router_delivered").await.unwrap();
+        // Every snapshot sees rows that are frozen as they are written, which takes a TRUNCATE.
+        session.batch_execute(&table.lock_against_truncate()).await.unwrap();
+        let writer = fixture.session().await;
+        let truncate = "set lock_timeout = '100ms'; truncate public.outbox";
+        let refused = writer.batch_execute(truncate).await.unwrap_err();
+        assert_eq!(refused.code(), Some(&SqlState::LOCK_NOT_AVAILABLE), "{sql_type}");
         let ids = vec![shown];
         let undelivered = [Undelivered { id: ids.clone(), is_event: true }];
         session.batch_execute(&note_undelivered(table, &undelivered)).await.unwrap();

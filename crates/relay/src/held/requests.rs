@@ -50,6 +50,8 @@ pub enum HeldRequest {
         id: EventId,
         /// The value of its id column, where it can be read.
         event_id: Option<String>,
+        /// Its table: a row of another one may have the same id in the same transaction.
+        table: String,
     },
     /// Write how these events have left, all or none, as far as they are open. Answer:
     /// [`HeldAnswer::Closed`].

@@ -20,14 +20,20 @@ pub(crate) struct Skipping {
 struct WaitingRow {
     id: EventId,
     event_id: Option<String>,
+    table: String,
     ask_at: Moment,
 }
 
 impl Skipping {
-    /// The session waits at this row.
-    pub(crate) fn waits_at(&mut self, id: EventId, event_id: Option<String>, at: Moment) {
+    /// The session waits at this row of a table.
+    pub(crate) fn waits_at(
+        &mut self,
+        id: EventId,
+        (table, event_id): (String, Option<String>),
+        at: Moment,
+    ) {
         if self.waits_at.as_ref().is_none_or(|waiting| waiting.id != id) {
-            self.waits_at = Some(WaitingRow { id, event_id, ask_at: at });
+            self.waits_at = Some(WaitingRow { id, event_id, table, ask_at: at });
         }
     }
 
@@ -54,7 +60,9 @@ impl Skipping {
     /// What to ask, if it is due.
     pub(crate) fn request(&self, at: Moment) -> Option<HeldRequest> {
         let waiting = self.waits_at.as_ref().filter(|waiting| waiting.ask_at <= at)?;
-        Some(HeldRequest::ReadSkip { id: waiting.id, event_id: waiting.event_id.clone() })
+        let WaitingRow { id, event_id, table, .. } = waiting;
+        let (event_id, table) = (event_id.clone(), table.clone());
+        Some(HeldRequest::ReadSkip { id: *id, event_id, table })
     }
 
     /// The table has answered: it is asked again later.

@@ -172,8 +172,8 @@ impl Session {
     /// A person may decide to skip the row at which the session waits.
     fn note_waiting_row<S>(&mut self, row: HeldRow<'_>, around: &mut Surroundings<'_, S>) {
         if let (Some(WaitReason::Row { .. }), Some(id)) = (&self.wait_reason, self.event_id()) {
-            let (_, event_id) = self.rows.name(row.relation(), row.columns());
-            around.held.skipping.waits_at(id, event_id, around.now.at);
+            let named = self.rows.name(row.relation(), row.columns());
+            around.held.skipping.waits_at(id, named, around.now.at);
         }
     }
 

@@ -5,8 +5,8 @@
 //! its switch point (PostgreSQL manual, "Continuous Archiving", Timelines). After a promotion that
 //! forgot no transaction which Kafka has, streaming continues; any other change of history needs a
 //! person. A server that was restored to an earlier state on the same timeline is found here only
-//! while its WAL ends before the witness; later it is found because the witness's last transaction
-//! is not sent again.
+//! while its WAL ends before the witness, or while it gives ids of transactions again; later it is
+//! found because the witness's last transaction is not sent again.
 
 use pgoutput::Lsn;
 
@@ -14,6 +14,7 @@ use super::{
     gap::Gap,
     obstacle::Obstacle,
     server::{History, Server, TimelineHistory},
+    slot::SlotReading,
 };
 use crate::{
     failure::{Case, Code, Failure},
@@ -109,6 +110,30 @@ fn reaches(witness: &Witness, server: &Server, position: Lsn) -> Result<(), Obst
     let what = format!(
         "the server's WAL ends at {}, but up to {position} everything is in Kafka: the server was restored to an earlier state",
         server.wal_end
+    );
+    let failure = Failure::new(Code::HistoryChanged, what);
+    Err(Obstacle::Gaps(vec![diverged(witness, Lsn::ZERO, failure)]))
+}
+
+/// Whether the server gives ids of transactions that all come after those of the witness's horizon.
+/// A server that was restored gives ids again, and soon enough its WAL is past the witness; its ids
+/// may take longer. After a crash they go on behind all that WAL names, and WAL up to the witness's
+/// position was flushed.
+///
+/// # Errors
+/// [`Obstacle::Gaps`]: it gives an id again.
+pub fn check_not_taken_back(witness: &Witness, reading: &SlotReading) -> Result<(), Obstacle> {
+    let known = witness.horizon.filter(|horizon| horizon.lsn <= witness.position);
+    let (Some(horizon), Some(next)) = (known, reading.next_xid) else { return Ok(()) };
+    if next >= horizon.xmin {
+        return Ok(());
+    }
+    let what = format!(
+        "the server's next transaction is {}, but all before {} had ended when everything up to {} \
+         was in Kafka: the server was restored to an earlier state",
+        next.as_u64(),
+        horizon.xmin.as_u64(),
+        witness.position
     );
     let failure = Failure::new(Code::HistoryChanged, what);
     Err(Obstacle::Gaps(vec![diverged(witness, Lsn::ZERO, failure)]))
@@ -211,6 +236,28 @@ mod tests {
     fn the_same_timeline_continues_unless_its_wal_is_shorter() {
         assert_eq!(continuation(&server(2, 500), ""), Ok(Continuation::Same));
         assert_eq!(continuation(&server(2, 499), ""), Err((0, 500)));
+    }
+
+    /// WAL alone shows a restore only as long as it is shorter.
+    #[test]
+    fn a_server_that_gives_ids_again_was_restored() {
+        use crate::delivered::{FullXid, Horizon};
+
+        let horizon = |lsn| Horizon { xmin: FullXid::from_u64(900), lsn: Lsn::from_u64(lsn) };
+        let gives = |next: Option<u64>, horizon: Option<Horizon>| {
+            let next_xid = next.map(FullXid::from_u64);
+            let reading = SlotReading { next_xid, ..samples::reading(None) };
+            match check_not_taken_back(&Witness { horizon, ..witness() }, &reading) {
+                Err(Obstacle::Gaps(gaps)) => Some(gaps[0].failure.code),
+                Ok(()) => None,
+                Err(other) => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(gives(Some(900), Some(horizon(500))), None);
+        assert_eq!(gives(Some(899), Some(horizon(500))), Some(Code::HistoryChanged));
+        assert_eq!(gives(Some(899), Some(horizon(501))), None, "it may not be in any WAL");
+        assert_eq!(gives(None, Some(horizon(500))), None, "a standby gives none");
+        assert_eq!(gives(Some(899), None), None);
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub(crate) fn reading(slot: Option<SlotHealth>) -> SlotReading {
         current_wal_lsn: Lsn::from_u64(100 << 20),
         at: "2026-01-01T00:00:00Z".to_owned(),
         clock_micros: 0,
+        next_xid: None,
         database: "shop".to_owned(),
         slot,
     }

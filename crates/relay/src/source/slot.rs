@@ -152,6 +152,8 @@ pub struct SlotReading {
     pub at: String,
     /// The same clock in microseconds, to order two readings.
     pub clock_micros: i64,
+    /// An id that no transaction has yet, on a primary.
+    pub next_xid: Option<FullXid>,
     /// The database that the reading connection is in.
     pub database: String,
     /// The slot; `None` when it does not exist.

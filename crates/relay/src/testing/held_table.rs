@@ -124,7 +124,7 @@ impl HeldTable {
             HeldRequest::ReadNext { keys, events, bytes } => {
                 Some(HeldAnswer::Next(self.next(keys, *events, *bytes)))
             }
-            HeldRequest::ReadSkip { id, event_id } => {
+            HeldRequest::ReadSkip { id, event_id, .. } => {
                 let skip = (id.commit_lsn, event_id.clone());
                 Some(HeldAnswer::Skipped(self.skips.contains(&skip)))
             }

@@ -110,6 +110,7 @@ impl Source {
             current_wal_lsn,
             at: String::new(),
             clock_micros: self.clock_micros,
+            next_xid: None,
             database: "shop".to_owned(),
             slot: Some(slot),
         }

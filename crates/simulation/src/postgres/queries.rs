@@ -59,6 +59,7 @@ impl SimulatedPostgres {
             current_wal_lsn,
             at: String::new(),
             clock_micros: self.history.clock,
+            next_xid: None,
             database: DATABASE.to_owned(),
             slot,
         }

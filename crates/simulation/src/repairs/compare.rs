@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use relay::{
-    Code,
+    Code, Lsn,
     delivered::{
         FullXid,
         compared::{Compared, Figures, HasTime, Rows, Scope, TimeColumn},
@@ -13,7 +13,7 @@ use relay::{
 };
 
 use super::{
-    database::{Database, HeldState, Row, says},
+    database::{Commit, Database, HeldState, Row, says},
     pipeline::Record,
     site::{Ids, Setup, Shape, seconds},
 };
@@ -29,26 +29,35 @@ pub enum Selected {
     All,
 }
 
-/// The table of ids that the topics have.
+/// The table of records that the topics have: topic, id, and which row's it is.
 #[derive(Debug, Clone, Default)]
-pub struct Seen(BTreeSet<(u8, u64)>);
+pub struct Seen(BTreeSet<(u8, u64, u64)>);
 
 impl Seen {
     /// Reads the topics. Copies that `replay` has made are no records of the stream.
     pub fn read(records: &[Record]) -> Self {
         let counted = records.iter().filter(|record| !record.is_copy);
-        Self(counted.map(|record| (record.topic, record.id)).collect())
+        Self(counted.map(|record| (record.topic, record.id, record.row)).collect())
     }
 
     fn has(&self, id: u64) -> bool {
-        self.0.iter().any(|(_, seen)| *seen == id)
+        self.0.iter().any(|(_, seen, _)| *seen == id)
+    }
+
+    fn has_in(&self, topic: u8, id: u64) -> bool {
+        self.0.range((topic, id, 0)..=(topic, id, u64::MAX)).next().is_some()
+    }
+
+    /// Whether the row's own topic has records of its id, and all are those of other rows.
+    fn differs(&self, row: &Row) -> bool {
+        self.has_in(row.topic, row.id) && !self.0.contains(&(row.topic, row.id, row.row))
     }
 
     /// The ids that are in the topics, without those of rows that are in no topic of their own.
     fn of(&self, rows: &[Row]) -> BTreeSet<u64> {
-        let is_elsewhere = |row: &&Row| self.has(row.id) && !self.0.contains(&(row.topic, row.id));
+        let is_elsewhere = |row: &&Row| self.has(row.id) && !self.has_in(row.topic, row.id);
         let elsewhere: BTreeSet<u64> = rows.iter().filter(is_elsewhere).map(|row| row.id).collect();
-        self.0.iter().map(|(_, id)| *id).filter(|id| !elsewhere.contains(id)).collect()
+        self.0.iter().map(|(_, id, _)| *id).filter(|id| !elsewhere.contains(id)).collect()
     }
 }
 
@@ -91,18 +100,22 @@ fn is_made_since(said: Option<i64>, column: TimeColumn, moment: i64) -> bool {
     said.is_none_or(|said| said >= says(column, moment - earlier, 0))
 }
 
-/// A table's rows are compared: what was counted, and the rows that are to be sent.
+/// A table's rows are compared: what was counted, and the rows that are to be sent; `None` where a
+/// record may be that of a former row. `begin` is where the gaps begin.
 pub fn compare(
     snapshot: &Database,
     setup: &Setup,
     table: usize,
-    (scope, selected, seen): (Scope, Selected, &Seen),
-) -> (Compared, Vec<Row>) {
+    (scope, selected, seen, begin): (Scope, Selected, &Seen, Lsn),
+) -> Option<(Compared, Vec<Row>)> {
     let next = FullXid::from_u64(snapshot.next_xid);
     let shape = &setup.shapes[table];
     let all: Vec<Row> = snapshot.rows_of(table).copied().collect();
     let (rows, outside): (Vec<Row>, Vec<Row>) =
         all.into_iter().partition(|row| is_in_scope(&scope, row, shape, next));
+    if selected == Selected::Missing && rows.iter().any(|row| seen.differs(row)) {
+        return None;
+    }
     let known = match selected {
         Selected::All => BTreeSet::new(),
         Selected::Missing | Selected::MissingIdsUnique => seen.of(&rows),
@@ -111,7 +124,7 @@ pub fn compare(
     // Without a unique index, the event may have been of another row, which is deleted by now.
     let tells = shape.ids != Ids::Requests || selected == Selected::MissingIdsUnique;
     let to_send: Vec<Row> =
-        missing.iter().filter(|row| !tells || !is_decided(snapshot, row)).copied().collect();
+        missing.iter().filter(|row| !tells || !is_decided(snapshot, row, begin)).copied().collect();
     let number = |rows: usize| u64::try_from(rows).expect("few rows");
     let is_named = matches!(scope.rows(), Rows::Named { .. });
     let figures = Figures {
@@ -120,15 +133,25 @@ pub fn compare(
         decided: number(missing.len() - to_send.len()),
         outside: if is_named { number(outside.len()) } else { 0 },
     };
-    (Compared::by(scope, setup.names[table].clone(), figures), to_send)
+    Some((Compared::by(scope, setup.names[table].clone(), figures), to_send))
 }
 
-/// Whether an event of this id and this table is held, or was skipped.
-fn is_decided(snapshot: &Database, row: &Row) -> bool {
+/// Whether an event of this id and this table is held, or was skipped, that was committed in the
+/// gaps.
+fn is_decided(snapshot: &Database, row: &Row, begin: Lsn) -> bool {
+    let is_in_gaps = |event: u64| {
+        let has = |commit: &&Commit| commit.sent.iter().any(|sent| sent.row == event);
+        snapshot.log.iter().find(has).is_some_and(|commit| Lsn::from_u64(commit.at) >= begin)
+    };
     let is_held = snapshot.held.iter().any(|held| {
-        held.state != HeldState::Delivered && held.row.table == row.table && held.row.id == row.id
+        held.state != HeldState::Delivered
+            && held.row.table == row.table
+            && held.row.id == row.id
+            && is_in_gaps(held.row.row)
     });
-    let is_skipped =
-        snapshot.skipped.iter().any(|(table, id, _)| *table == row.table && *id == row.id);
+    let is_skipped = snapshot
+        .skipped
+        .iter()
+        .any(|(table, id, event)| *table == row.table && *id == row.id && is_in_gaps(*event));
     is_held || is_skipped
 }

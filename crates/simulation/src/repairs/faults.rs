@@ -2,6 +2,7 @@
 
 use super::{
     database::{Database, HeldState, Row, TABLES, Update},
+    site::{Ids, Shape},
     slot::Slot,
     world::RepairsWorld,
 };
@@ -126,6 +127,14 @@ impl RepairsWorld {
             let row = database.rows.remove(index);
             database.assign();
             self.give_up(&[row]);
+            // A decision within a gap is by the id alone, which no two rows of the gap may have.
+            let database = &self.site.database;
+            let is_decided = database.held.iter().any(|held| held.row.row == row.row)
+                || database.skipped.iter().any(|(.., skipped)| *skipped == row.row);
+            let is_random = |shape: &Shape| shape.ids == Ids::Uuids;
+            if !is_decided && self.site.setup.shapes.iter().all(is_random) {
+                self.freed.push((row.table, row.id));
+            }
             return Some("row removed");
         }
         let row = database.rows[index].row;

@@ -273,8 +273,11 @@ impl Recover {
         let Some((scope, snapshot)) = self.scope(site, table).zip(self.snapshot.as_ref()) else {
             return Step::Ends("recover: no transaction known");
         };
-        let of = (scope, self.typed.selected, &self.seen);
-        let (compared, to_send) = compare(snapshot, &site.setup, table, of);
+        let begin = self.gaps.iter().map(|gap| gap.interval.begins_at()).min();
+        let of = (scope, self.typed.selected, &self.seen, begin.unwrap_or(Lsn::ZERO));
+        let Some((compared, to_send)) = compare(snapshot, &site.setup, table, of) else {
+            return Step::Ends("recover: records of former rows");
+        };
         self.compared.push((compared, Settled::default()));
         self.to_send = to_send;
         self.goes_to(Stage::Send(table))

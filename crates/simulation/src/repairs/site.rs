@@ -170,6 +170,7 @@ impl Site {
                 current_wal_lsn: Lsn::from_u64(*wal),
                 at: printed(self.clock),
                 clock_micros: self.clock * 1_000_000,
+                next_xid: Some(FullXid::from_u64(self.database.next_xid)),
                 database: "shop".to_owned(),
                 slot: self.slot(ignored),
             },

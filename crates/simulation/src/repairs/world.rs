@@ -30,6 +30,8 @@ pub struct RepairsWorld {
     /// No application makes up a time.
     pub(super) is_truthful: bool,
     pub(super) next_row: u64,
+    /// Random ids of rows that were removed, with their tables.
+    pub(super) freed: Vec<(usize, u64)>,
     pub(super) next_actor: u32,
     /// What was reached.
     pub coverage: RepairsCoverage,
@@ -53,6 +55,7 @@ impl RepairsWorld {
             actors: Vec::new(),
             is_truthful: false,
             next_row: 0,
+            freed: Vec::new(),
             next_actor: 0,
             coverage: RepairsCoverage::default(),
         };

@@ -82,7 +82,14 @@ impl RepairsWorld {
     /// The id of an event; another row of a request may have it, too.
     fn id(&mut self, table: usize) -> u64 {
         match self.site.setup.shapes[table].ids {
-            Ids::Uuids => 1_000_000 + self.next_row,
+            Ids::Uuids => {
+                let freed = self.freed.iter().position(|(of, _)| *of == table);
+                match freed.filter(|_| self.random.one_in(2)) {
+                    // A corrected row.
+                    Some(index) => self.freed.swap_remove(index).1,
+                    None => 1_000_000 + self.next_row,
+                }
+            }
             Ids::Requests => {
                 let last = self.site.database.rows.iter().rev().find(|row| row.table == table);
                 let twin = last.map(|row| row.id).filter(|_| self.random.one_in(3));

@@ -6,7 +6,7 @@ use testbed::load::{Partitioning, Preset, Schema};
 use testbed::postgres::DatabaseSession;
 use testbed::wait::eventually;
 
-use super::super::{BATCH, DEADLINE, insert};
+use super::super::{BATCH, COLUMNS, DEADLINE, insert};
 use super::command::{Command, wait_for_row};
 use super::{begun, begun_with, configure, stop, switch, switched};
 
@@ -60,6 +60,27 @@ async fn rows_that_only_the_slot_has_are_delivered_from_it_before_it_is_dropped(
     configure(&mut fixture, &configurations.polling);
     switched(&fixture, "polling").await;
     assert_eq!(pending(&session).await, 0);
+}
+
+/// An event is the row as it was inserted; no worker reads it as it is now.
+#[tokio::test]
+async fn an_event_that_an_update_has_filtered_since_is_delivered_from_the_slot() {
+    let builder =
+        Fixture::builder().set_outbox("where.column", "stage").set_outbox("where.in", vec!["new"]);
+    let columns = format!("{COLUMNS}; alter table outbox add stage text not null default 'new'");
+    let (mut fixture, _) = begun_with(builder, &columns).await;
+    stop(&mut fixture.router).await;
+    let session = fixture.session().await.unwrap();
+    switched(&fixture, "stream").await;
+    insert(&session, "stays", "{}").await;
+    insert(&session, "filtered", "{}").await;
+    // It was none, and is none.
+    session.batch_execute("alter table outbox alter stage set default 'none'").await.unwrap();
+    insert(&session, "none", "{}").await;
+    let update = "update outbox set stage = 'done' where aggregate_id = 'filtered'";
+    session.batch_execute(update).await.unwrap();
+    let said = refused(&fixture).await;
+    assert!(said.contains("1 of public.outbox ("), "{said}");
 }
 
 /// Another insert of the same key takes its place, and the slot has both.

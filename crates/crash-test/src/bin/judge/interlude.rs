@@ -88,6 +88,7 @@ impl Round<'_> {
         // the slot of a run has that was killed.
         for (reason, flag) in [
             ("--skip-bad", "--skip-bad"),
+            ("they were updated since", "--ids-unique"),
             ("has rows to send", "--drop-slot"),
             ("P039", SINCE_EVER),
         ] {

@@ -50,7 +50,14 @@ pub(super) fn slots(slot: Option<SlotHealth>) -> SlotFacts {
     let at = "2026-01-31T10:00:00Z".to_owned();
     SlotFacts {
         name: "outbox_router".to_owned(),
-        reading: SlotReading { current_wal_lsn, at, clock_micros: 0, database, slot },
+        reading: SlotReading {
+            current_wal_lsn,
+            at,
+            clock_micros: 0,
+            next_xid: None,
+            database,
+            slot,
+        },
         reader: None,
         own: "outbox-router".to_owned(),
         others: Vec::new(),

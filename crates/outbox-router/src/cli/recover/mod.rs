@@ -22,7 +22,7 @@
 //!  "given_up": [],
 //!  "tables": [{"table": "public.outbox", "rows": 5500, "outside": 0, "missing": 5000,
 //!              "why_none": null, "decided": 0, "decided_sent": 0,
-//!              "elsewhere": 0, "without_row": 0,
+//!              "elsewhere": 0, "differing": 0, "without_row": 0,
 //!              "oldest": "2026-01-24 00:00:00+00",
 //!              "outcome": "complete", "failure": null,
 //!              "sent": 5000, "filtered": 0, "left_out": 0, "left_out_ids": []}],

@@ -1,6 +1,7 @@
-//! Whether a record with a row's id is in the topic to which the row itself goes. Copies are
-//! elsewhere: of `replay --to-topic`, of consumers that keep the headers in a topic of retries or
-//! dead letters. So each row whose id a topic has is routed as in a stream.
+//! Whether the record of a row is in the topic to which the row itself goes. Copies are elsewhere:
+//! of `replay --to-topic`, of consumers that keep the headers in a topic of retries or dead
+//! letters. And a record with the row's id may be that of a former row, which was deleted. So each
+//! row whose id a topic has is routed as in a stream, and its record is compared.
 
 use std::collections::HashMap;
 
@@ -19,6 +20,7 @@ use super::{
 use crate::{
     cli::TaskError,
     config::Config,
+    owned_record::OwnedRecord,
     postgres::frames::{PREFIX_BYTES, frame_limit},
     prepare,
     republish::{
@@ -29,11 +31,21 @@ use crate::{
 };
 
 /// How many rows may be in other topics alone: their ids are in memory until all are known.
-const ELSEWHERE_MAX: usize = 1_000_000;
+const FORGOTTEN_MAX: usize = 1_000_000;
 /// How many of them are forgotten at once.
 const CHUNK: usize = 20_000;
 
-/// Forgets the ids of the rows that are in no topic of their own. Returns how many those are.
+/// Of how many rows the id is in a topic, and not their record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Others {
+    /// It is in other topics than their own alone.
+    pub(super) elsewhere: u64,
+    /// Their own topic has other records of it: the row was updated since, or the id was that of a
+    /// former row.
+    pub(super) differing: u64,
+}
+
+/// Forgets the ids of the rows that are in no topic of their own.
 ///
 /// # Errors
 /// The rows cannot be read, or are too many.
@@ -42,10 +54,12 @@ pub(super) async fn forget_copies(
     config: &Config,
     (table, rows): (&ComparedTable, &Query),
     topics: &TopicNumbers,
-) -> Result<u64, TaskError> {
-    let Ok(id) = &table.rows.columns.id else { return Ok(0) };
+) -> Result<Others, TaskError> {
+    let mut others = Others::default();
+    let Ok(id) = &table.rows.columns.id else { return Ok(others) };
     let seen = format!(
-        "join (select s.id as outbox_router_id, string_agg(distinct s.topic::text, ',') \
+        "join (select s.id as outbox_router_id, \
+           string_agg(distinct s.topic || ':' || s.content, ',') \
            as outbox_router_topics from {SEEN} s where s.number = {} group by s.id) seen \
          on seen.outbox_router_id = concat({})",
         table.number,
@@ -59,44 +73,69 @@ pub(super) async fn forget_copies(
         republish: table.rows.republish(config, unfiltered)?,
         row_bytes: prepare::size(config.limits.row_bytes),
         names: HashMap::new(),
-        sink: LastTopic::default(),
+        sink: LastRecord::default(),
     };
-    let mut elsewhere: Vec<String> = Vec::new();
+    let mut forgotten: Vec<String> = Vec::new();
     let mut read = Rows::begin(client, &copy, table.rows.row.oid).await?;
     while read.advance().await? == Next::Row {
-        let own = routing.topic_of(read.message())?;
-        let own = match own {
+        let own = match routing.record_of(read.message())? {
             // It is never sent.
             Place::Nowhere => continue,
             Place::Unknown => None,
-            Place::Topic(name) => topics.get(&name).copied(),
+            Place::Topic(name, record) => topics.topics.get(&name).zip(Some(record)),
         };
-        let is_there = own.is_some_and(|own| {
-            let own = own.to_string();
-            read.first().split(',').any(|seen| seen == own)
-        });
-        if is_there {
-            continue;
+        match own
+            .map(|(topic, record)| look(read.first(), *topic, topics.contents.of_record(&record)))
+        {
+            Some(Seen::Record) => continue,
+            Some(Seen::Id) => {
+                others.differing += 1;
+                continue;
+            }
+            Some(Seen::Not) | None => others.elsewhere += 1,
         }
-        elsewhere.extend(read.text(id.place));
-        if elsewhere.len() > ELSEWHERE_MAX {
+        forgotten.extend(read.text(id.place));
+        if forgotten.len() > FORGOTTEN_MAX {
             let what = format!(
-                "more than {ELSEWHERE_MAX} rows of {} are in other topics than their own",
+                "more than {FORGOTTEN_MAX} rows of {} are in other topics than their own",
                 table.rows.row.table
             );
             return Err(Failure::of(Case::RecoverId, what).into());
         }
     }
     drop(read);
-    for ids in elsewhere.chunks(CHUNK) {
+    for ids in forgotten.chunks(CHUNK) {
         client.execute(FORGET, &[&table.number, &ids]).await?;
     }
-    Ok(u64::try_from(elsewhere.len()).unwrap_or(u64::MAX))
+    Ok(others)
+}
+
+/// What a topic has of a row.
+enum Seen {
+    Record,
+    /// Another record with its id.
+    Id,
+    Not,
+}
+
+/// What a topic has, of the records that all topics have of an id: each as `topic:content`.
+fn look(records: &str, topic: i32, content: i64) -> Seen {
+    let (topic, content) = (topic.to_string(), content.to_string());
+    let records = records.split(',').filter_map(|record| record.split_once(':'));
+    let own = records.filter(|(of, _)| *of == topic);
+    let mut seen = Seen::Not;
+    for (_, own) in own {
+        if own == content {
+            return Seen::Record;
+        }
+        seen = Seen::Id;
+    }
+    seen
 }
 
 /// Where the record of a row belongs.
 enum Place {
-    Topic(TopicName),
+    Topic(TopicName, OwnedRecord),
     /// Its aggregate type matches no route, and such rows are dropped.
     Nowhere,
     /// The row cannot become a record now.
@@ -107,11 +146,11 @@ struct Routing {
     republish: Republish,
     row_bytes: usize,
     names: HashMap<TopicId, TopicName>,
-    sink: LastTopic,
+    sink: LastRecord,
 }
 
 impl Routing {
-    fn topic_of(&mut self, message: &[u8]) -> Result<Place, Failure> {
+    fn record_of(&mut self, message: &[u8]) -> Result<Place, Failure> {
         loop {
             let offered = if message.len() > frame_limit(self.row_bytes) {
                 let prefix = message.get(..PREFIX_BYTES).unwrap_or(message);
@@ -123,8 +162,9 @@ impl Routing {
             self.sink.acks.clear();
             match offered {
                 Offered::Produced => {
-                    let name = self.sink.topic.take().and_then(|id| self.names.get(&id));
-                    return Ok(name.map_or(Place::Unknown, |name| Place::Topic(name.clone())));
+                    let Some(record) = self.sink.record.take() else { return Ok(Place::Unknown) };
+                    let name = self.names.get(&record.topic).cloned();
+                    return Ok(name.map_or(Place::Unknown, |name| Place::Topic(name, record)));
                 }
                 Offered::FilteredOut => return Ok(Place::Nowhere),
                 Offered::Refused(..) => {
@@ -141,16 +181,16 @@ impl Routing {
     }
 }
 
-/// Takes every record, and keeps the topic of the last one.
+/// Takes every record, and keeps the last one.
 #[derive(Default)]
-struct LastTopic {
-    topic: Option<TopicId>,
+struct LastRecord {
+    record: Option<OwnedRecord>,
     acks: Acks,
 }
 
-impl RecordSink for LastTopic {
+impl RecordSink for LastRecord {
     fn produce(&mut self, record: &Record<'_>, ticket: Ticket) -> Result<(), Refusal> {
-        self.topic = Some(record.topic);
+        self.record = Some(OwnedRecord::of(record));
         self.acks.push(ticket, record.topic);
         Ok(())
     }

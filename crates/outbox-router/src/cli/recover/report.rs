@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     args::{FilteredRows, RecoverArgs, RecoveredRows},
+    own_topics::Others,
     recovery::Recovery,
     since::{Sight, Start},
     slot::Former,
@@ -79,10 +80,10 @@ pub(super) struct OfTable {
 }
 
 /// What was found of the records of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct OfRecords {
-    /// Rows whose id is in other topics alone.
-    pub(super) elsewhere: u64,
+    /// Rows whose id is in a topic, and not their record.
+    pub(super) others: Others,
     /// Ids of records that have no such row.
     pub(super) without_row: u64,
 }
@@ -363,8 +364,16 @@ impl OfTable {
                  from a backup gives transaction ids again"
             )?;
         }
-        if let Some(OfRecords { elsewhere: elsewhere @ 1.., .. }) = self.of_records {
+        let Others { elsewhere, differing } = self.of_records.unwrap_or_default().others;
+        if elsewhere > 0 {
             writeln!(out, "  in other topics than their own, so missing: {elsewhere}")?;
+        }
+        if differing > 0 {
+            writeln!(
+                out,
+                "  with another record under their id: {differing}; they were updated since \
+                 (--ids-unique)"
+            )?;
         }
         if *decided > 0 {
             write!(out, "  held or skipped, and left out: {decided}")?;
@@ -456,7 +465,8 @@ impl OfTable {
             "why_none": (figures.missing == 0).then(|| self.why_none()),
             "decided": figures.decided,
             "decided_sent": self.decided_sent,
-            "elsewhere": self.of_records.map(|of| of.elsewhere),
+            "elsewhere": self.of_records.map(|of| of.others.elsewhere),
+            "differing": self.of_records.map(|of| of.others.differing),
             "without_row": self.of_records.map(|of| of.without_row),
             "oldest": self.oldest,
             "outcome": sent.map(|sent| sent.outcome),

@@ -1,7 +1,7 @@
 //! A table whose rows are compared with the topics.
 
 use relay::{
-    Case, Code, Failure,
+    Case, Code, Failure, Lsn,
     delivered::compared::{HasTime, Rows, Scope, TimeColumn},
     source::Gap,
 };
@@ -19,6 +19,7 @@ use crate::{
         republication::{OutboxRows, TimeIndex},
         skip,
     },
+    compare::IdHeaders,
     config::Config,
     held,
     postgres::{quote_identifier, quote_literal, quote_table},
@@ -132,6 +133,12 @@ impl ComparedTable {
         self.ids
     }
 
+    /// The header that has the ids of its events.
+    pub(super) fn id_headers(&self, config: &Config) -> IdHeaders {
+        let mut tables = config.tables().filter(|table| table.name == self.rows.row.table);
+        IdHeaders::new(tables.next().map(|table| table.headers.id.as_str()))
+    }
+
     /// Whether every record of its topics is read: no row says how old its record may be.
     pub(super) fn is_whole(&self) -> bool {
         self.time.is_none()
@@ -211,12 +218,14 @@ impl ComparedTable {
 
     /// The rows without those that are held or were dropped, and those that a person has skipped,
     /// by their ids. Returns `None` where nothing was ever held. A skip that names no table, as
-    /// those of earlier versions, may be that of a row of another one, and leaves nothing out.
+    /// those of earlier versions, may be that of a row of another one, and leaves nothing out. An
+    /// event that was committed before the gaps leaves nothing out either: its row may be deleted,
+    /// and the id that of the corrected row, which was inserted since.
     pub(super) async fn without_decided(
         &self,
         client: &Client,
         config: &Config,
-        rows: &Query,
+        (rows, gaps): (&Query, &[Gap]),
     ) -> Result<Option<Query>, TaskError> {
         let (Ok(id), true) = (&self.rows.columns.id, is_held_readable(client).await?) else {
             return Ok(None);
@@ -226,16 +235,17 @@ impl ComparedTable {
         let (pipeline, slot) =
             (quote_literal(&config.name), quote_literal(config.postgres.slot.as_str()));
         let table = quote_literal(&self.rows.row.table.to_string());
+        let begin = gaps.iter().map(|gap| gap.interval.begins_at()).min().unwrap_or(Lsn::ZERO);
         query.and(format!(
             "not exists (select from outbox_router.held h where h.pipeline = {pipeline} \
                and h.slot = {slot} and h.table_name = {table} and h.state <> 'delivered' \
-               and h.event_id = concat({id}))"
+               and h.commit_lsn >= '{begin}' and h.event_id = concat({id}))"
         ));
         if skip::names_tables(client).await? {
             query.and(format!(
                 "not exists (select from outbox_router.decision d where d.pipeline = {pipeline} \
                    and d.slot = {slot} and d.table_name = {table} and d.action = 'skip' \
-                   and d.event_id = concat({id}))"
+                   and d.commit_lsn >= '{begin}' and d.event_id = concat({id}))"
             ));
         }
         Ok(Some(query))

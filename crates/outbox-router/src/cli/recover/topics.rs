@@ -1,6 +1,6 @@
-//! What the topics have: the ids of their records, which go into a temporary table of the session
-//! that reads the rows. PostgreSQL compares them there, and spills to its disk what its memory does
-//! not hold.
+//! What the topics have: the ids of their records, and a hash of each record, which go into a
+//! temporary table of the session that reads the rows. PostgreSQL compares them there, and spills
+//! to its disk what its memory does not hold.
 
 use std::{collections::HashMap, ops::ControlFlow, time::SystemTime};
 
@@ -13,6 +13,7 @@ use tokio_postgres::Client;
 
 use super::{
     args::IdTrust,
+    seen::Contents,
     since::Start,
     table::{ComparedTable, Ids, may_be_given_again},
 };
@@ -34,7 +35,7 @@ use crate::{
 };
 
 const INSERT: &str = "insert into pg_temp.outbox_router_seen \
-     select * from unnest($1::int2[], $2::int4[], $3::text[], $4::int8[])";
+     select * from unnest($1::int2[], $2::int4[], $3::text[], $4::int8[], $5::int8[])";
 
 /// What was read of a table's ids does not count where it is in other topics than the row's own.
 pub(super) const FORGET: &str = "delete from pg_temp.outbox_router_seen s \
@@ -48,10 +49,11 @@ const WAITING: usize = 4;
 /// Which records are read.
 pub(super) struct Topics {
     settings: KafkaSettings,
-    id_headers: IdHeaders,
+    contents: Contents,
     pub(super) ranges: Vec<Range>,
-    /// The numbers of the tables whose rows may go to a topic.
-    tables_of: HashMap<TopicName, (i32, Vec<i16>)>,
+    /// The tables whose rows may go to a topic, each with its number and the header that has the
+    /// ids of its events.
+    tables_of: HashMap<TopicName, (i32, Vec<(i16, IdHeaders)>)>,
     /// Topics whose oldest records may be deleted.
     pub(super) expired: Vec<TopicName>,
     /// Topics of which only the last record of a key stays.
@@ -60,8 +62,12 @@ pub(super) struct Topics {
     ambiguous: Vec<(TableName, Ids)>,
 }
 
-/// The number of each topic in the temporary table.
-pub(super) type TopicNumbers = HashMap<TopicName, i32>;
+/// The number of each topic in the temporary table, and how it tells records apart.
+#[derive(Debug, Default)]
+pub(super) struct TopicNumbers {
+    pub(super) topics: HashMap<TopicName, i32>,
+    pub(super) contents: Contents,
+}
 
 /// What was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -81,6 +87,7 @@ struct Chunk {
     ids: Vec<String>,
     /// The records' timestamps, in milliseconds since 1970.
     at: Vec<i64>,
+    contents: Vec<i64>,
     records: u64,
 }
 
@@ -95,10 +102,9 @@ impl Topics {
         from: &Start,
     ) -> Result<Self, Failure> {
         let settings = prepare::kafka_settings(config);
-        let id_headers = config.tables().map(|table| table.headers.id.as_str());
         let mut topics = Self {
             settings: settings.clone(),
-            id_headers: IdHeaders::new(id_headers),
+            contents: Contents::default(),
             ranges: Vec::new(),
             tables_of: HashMap::new(),
             expired: Vec::new(),
@@ -140,7 +146,7 @@ impl Topics {
                 topics.shared(&of);
             }
             let number = i32::try_from(topics.tables_of.len()).unwrap_or(i32::MAX);
-            let tables = of.iter().map(|table| table.number).collect();
+            let tables = of.iter().map(|table| (table.number, table.id_headers(config))).collect();
             topics.tables_of.insert(name, (number, tables));
         }
         Ok(topics)
@@ -199,9 +205,13 @@ impl Topics {
         self.tables_of.len()
     }
 
-    /// The numbers by which the temporary table names them.
+    /// The numbers by which the temporary table names them, and how it tells their records apart.
     pub(super) fn numbers(&self) -> TopicNumbers {
-        self.tables_of.iter().map(|(name, (number, _))| (name.clone(), *number)).collect()
+        let topics = self.tables_of.iter();
+        TopicNumbers {
+            topics: topics.map(|(name, (number, _))| (name.clone(), *number)).collect(),
+            contents: self.contents.clone(),
+        }
     }
 
     /// Reads the ids into the temporary table.
@@ -217,8 +227,8 @@ impl Topics {
         let reading = blocking(move || self.send(&sender));
         let mut records = 0;
         while let Some(chunk) = receiver.recv().await {
-            let Chunk { numbers, topics, ids, at, .. } = &chunk;
-            client.execute(INSERT, &[numbers, topics, ids, at]).await?;
+            let Chunk { numbers, topics, ids, at, contents, .. } = &chunk;
+            client.execute(INSERT, &[numbers, topics, ids, at, contents]).await?;
             records += chunk.records;
             progress.progress(&Counts { rows: records, ..Counts::default() }, None);
         }
@@ -240,22 +250,24 @@ impl Topics {
                 read.replayed += 1;
                 return ControlFlow::Continue(());
             }
-            // An id of a row is text; what is none is the id of no row.
-            let id = self.id_headers.id_of(&record.headers).and_then(|id| str::from_utf8(id).ok());
-            match id.filter(|id| !id.contains('\0')) {
-                Some(id) => {
-                    let Some((number, tables)) = self.tables_of.get(topic) else {
-                        return ControlFlow::Continue(());
-                    };
-                    for table in tables {
-                        chunk.numbers.push(*table);
-                        chunk.topics.push(*number);
-                        chunk.ids.push(id.to_owned());
-                        chunk.at.push(record.timestamp_ms);
-                    }
-                }
-                None => read.without_id += 1,
+            let Some((number, tables)) = self.tables_of.get(topic) else {
+                return ControlFlow::Continue(());
+            };
+            let StoredRecord { key, value, headers, .. } = &record;
+            let content = self.contents.of_parts(key.as_deref(), value.as_deref(), headers);
+            let mut has_id = false;
+            for (table, id_headers) in tables {
+                // An id of a row is text; what is none is the id of no row.
+                let id = id_headers.id_of(headers).and_then(|id| str::from_utf8(id).ok());
+                let Some(id) = id.filter(|id| !id.contains('\0')) else { continue };
+                has_id = true;
+                chunk.numbers.push(*table);
+                chunk.topics.push(*number);
+                chunk.ids.push(id.to_owned());
+                chunk.at.push(record.timestamp_ms);
+                chunk.contents.push(content);
             }
+            read.without_id += u64::from(!has_id);
             if chunk.ids.len() >= CHUNK
                 && chunks.blocking_send(std::mem::replace(&mut chunk, Chunk::new())).is_err()
             {
@@ -361,7 +373,7 @@ impl Chunk {
     fn new() -> Self {
         let (numbers, topics) = (Vec::with_capacity(CHUNK), Vec::with_capacity(CHUNK));
         let (ids, at) = (Vec::with_capacity(CHUNK), Vec::with_capacity(CHUNK));
-        Self { numbers, topics, ids, at, records: 0 }
+        Self { numbers, topics, ids, at, contents: Vec::with_capacity(CHUNK), records: 0 }
     }
 }
 

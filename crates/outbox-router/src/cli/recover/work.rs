@@ -12,8 +12,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
-    args::{self, RecoveredRows},
-    own_topics,
+    args::{self, IdTrust, RecoveredRows},
+    own_topics::{self, Others},
     recovery::{COMMAND, Recovery, names, others_open, print_others},
     refusals::{self, Prospect},
     report::{self, Found, OfRecords, OfTable, Plan},
@@ -41,6 +41,7 @@ use crate::{
         sender::Ended,
     },
     shell::SlotHolder,
+    wording,
 };
 
 impl Recovery<'_> {
@@ -349,7 +350,7 @@ impl Recovery<'_> {
         found: &mut Found,
         terminal: &mut Terminal<'_>,
     ) -> Result<TopicNumbers, TaskError> {
-        let Some(topics) = topics else { return Ok(TopicNumbers::new()) };
+        let Some(topics) = topics else { return Ok(TopicNumbers::default()) };
         let numbers = topics.numbers();
         found.topics = topics.count();
         let place = place(terminal.audience, self.args.decision.form);
@@ -378,14 +379,16 @@ impl Recovery<'_> {
             RecoveredRows::All => (all, None),
             RecoveredRows::Missing => {
                 let of = (table, &all);
-                let elsewhere =
+                let others =
                     own_topics::forget_copies(self.reader, self.config, of, topics).await?;
+                check_differing(table, others, self.args.ids)?;
                 let without_row = table.without_row(self.reader, (&all, from)).await?;
-                (table.missing(&all), Some(OfRecords { elsewhere, without_row }))
+                (table.missing(&all), Some(OfRecords { others, without_row }))
             }
         };
         let missing_count = count(&missing).await?;
-        let undecided = table.without_decided(self.reader, self.config, &missing).await?;
+        let undecided =
+            table.without_decided(self.reader, self.config, (&missing, self.gaps)).await?;
         let with_id_of_decided = match &undecided {
             None => 0,
             Some(undecided) => missing_count.saturating_sub(count(undecided).await?),
@@ -451,6 +454,21 @@ impl Recovery<'_> {
         let next = facts.closed(self.config, &open, &by)?.with_recovered(closed);
         Ok(self.records.write(COMMAND, &next).await?)
     }
+}
+
+/// Refuses rows that have another record in their topic under their ids: an index on the ids of a
+/// table does not reach over rows that were deleted.
+fn check_differing(table: &ComparedTable, others: Others, ids: IdTrust) -> Result<(), Failure> {
+    if others.differing == 0 || ids == IdTrust::Unique {
+        return Ok(());
+    }
+    let rows = wording::count(i64::try_from(others.differing).unwrap_or(i64::MAX), "row");
+    let what = format!(
+        "{rows} of {} in the scope of the gaps, with another record in their topic under the same \
+         id: they were updated since, or the records are those of former rows",
+        table.rows.row.table
+    );
+    Err(Failure::of(Case::RecoverIdAmbiguous, what))
 }
 
 /// Rows may be in neither snapshot nor stream.

@@ -8,9 +8,10 @@ use crate::{
     postgres::{quote_literal, utc},
 };
 
-/// `$1` to `$4`.
+/// `$1` to `$4`; a decision that names another table (`$5`) is about another row.
 const OF_ROW: &str = "action = 'skip' and pipeline = $1 and slot = $2 \
-    and commit_lsn = $3::text::pg_lsn and event_id is not distinct from $4";
+    and commit_lsn = $3::text::pg_lsn and event_id is not distinct from $4 \
+    and coalesce(to_jsonb(d) ->> 'table_name', $5) is not distinct from $5";
 
 /// When, who and why.
 const DECIDED: &str = concat!(utc!("decided_at"), ", decided_by, reason");
@@ -46,10 +47,14 @@ pub(super) enum Written {
 
 /// The first decision to skip this row.
 pub(super) async fn read(client: &Client, place: Place<'_>) -> Result<Option<Decided>, TaskError> {
-    let query =
-        format!("select {DECIDED} from outbox_router.decision where {OF_ROW} order by id limit 1");
+    let query = format!(
+        "select {DECIDED} from outbox_router.decision d where {OF_ROW} order by id limit 1"
+    );
     let lsn = place.commit_lsn.to_string();
-    let rows = client.query(&query, &with(&place, &lsn)).await.map_err(failure)?;
+    let table = place.table.map(TableName::to_string);
+    let mut parameters = with(&place, &lsn);
+    parameters.push(&table);
+    let rows = client.query(&query, &parameters).await.map_err(failure)?;
     let Some(row) = rows.first() else { return Ok(None) };
     Ok(Some(Decided { at: row.try_get(0)?, by: row.try_get(1)?, reason: row.try_get(2)? }))
 }

@@ -64,6 +64,11 @@ impl Switching<'_> {
         let work = with_connection(self.access, COMMAND, async |reader| {
             reader.batch_execute(&session()).await?;
             reader.batch_execute(&begin_snapshot(None)).await?;
+            // COPY FREEZE into a table that its transaction has truncated writes rows that every
+            // snapshot sees: nobody truncates it from here on, and the slot is read up to here.
+            for table in &tables {
+                reader.batch_execute(&table.lock_against_truncate()).await?;
+            }
             let read_until = seen_until(reader).await?;
             let catalog = self.catalog(Some(end.catalog())).await?;
             self.switched.touch(self.books).await?;
@@ -123,8 +128,9 @@ struct Noted {
     unknown: BTreeMap<String, u64>,
 }
 
-/// Notes the rows that are committed behind the end of the stream and before `until`, and that the
-/// reader sees: the others stay pending whatever they are.
+/// Notes the rows that are committed behind the end of the stream and before `until`. Those that
+/// the reader's snapshot does not see stay pending whatever they are, unless they were frozen as
+/// they were written.
 async fn note(
     reader: &Client,
     mut rows: SlotRows,
@@ -157,12 +163,19 @@ async fn note(
             continue;
         }
         noted += 1;
-        if seen.sees(row.xid) {
-            keys.add(reader, row).await?;
-        }
+        let visibility = if seen.sees(row.xid) { Visibility::Seen } else { Visibility::Unseen };
+        keys.add(reader, row, visibility).await?;
     }
     keys.end(reader).await?;
     Ok(Noted { rows: noted, again, unknown })
+}
+
+/// Whether the reader's snapshot sees a row of the slot. One that it does not see is looked for in
+/// no table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Visibility {
+    Seen,
+    Unseen,
 }
 
 /// The keys of rows of the slot, on their way into the reader's table of undelivered ones.
@@ -178,12 +191,17 @@ impl<'t> Keys<'t> {
     }
 
     /// Notes a row, with others of its table.
-    pub(super) async fn add(&mut self, reader: &Client, row: RowOfSlot) -> Result<(), TaskError> {
+    pub(super) async fn add(
+        &mut self,
+        reader: &Client,
+        row: RowOfSlot,
+        visibility: Visibility,
+    ) -> Result<(), TaskError> {
         let (Some(rows), Some(table)) = (self.rows.get_mut(row.table), self.tables.get(row.table))
         else {
             return Ok(());
         };
-        let is_event = table.takes(row.said.as_deref());
+        let is_event = visibility == Visibility::Seen && table.takes(row.said.as_deref());
         rows.push(Undelivered { id: row.id, is_event });
         if rows.len() >= BATCH { write(reader, table, rows).await } else { Ok(()) }
     }

@@ -9,7 +9,7 @@ use tokio_postgres::{Client, Row};
 
 use super::{
     COMMAND, Switching,
-    delivered::{Keys, seen_until},
+    delivered::{Keys, Visibility, seen_until},
 };
 use crate::{
     cli::{TaskError, connect::with_connection, republication::session},
@@ -75,7 +75,7 @@ impl Switching<'_> {
             let mut keys = Keys::of(tables);
             while let Some(sent) = rows.next(until).await? {
                 if let OfSlot::Row(row) = sent {
-                    keys.add(reader, row).await?;
+                    keys.add(reader, row, Visibility::Seen).await?;
                 }
             }
             keys.end(reader).await?;

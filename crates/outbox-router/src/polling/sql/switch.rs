@@ -114,7 +114,8 @@ pub struct Undelivered {
     /// What it is found again by, as [`PolledTable::identity_names`] says. The last column stands
     /// behind all others.
     pub id: Vec<String>,
-    /// Whether `where` took it when it was inserted.
+    /// Whether it has to be pending in its table: `where` took it when it was inserted, and the
+    /// reader sees it.
     pub is_event: bool,
 }
 
@@ -199,6 +200,11 @@ impl PolledTable {
     /// The same of the rows that `outbox_router.switch_row` names.
     pub fn switched_after(&self, within: Duration) -> String {
         format!("{} and {}", self.pending_after(within), self.is_switched("t"))
+    }
+
+    /// Until the transaction ends, no TRUNCATE of the table or of a partition.
+    pub fn lock_against_truncate(&self) -> String {
+        format!("lock table {} in access share mode", self.quoted())
     }
 
     /// The column of `where`.

@@ -4,7 +4,7 @@ use relay::{Failure, delivered::PartitionRows};
 
 use super::{
     catalog,
-    course::{BEGIN, Work},
+    course::{Work, begin_counting},
 };
 use crate::retention::{
     kept::Counts,
@@ -38,7 +38,7 @@ pub(in crate::retention) async fn counts(
     let old = if old.is_empty() { "0".to_owned() } else { old.join(", ") };
     let young =
         format!("select count(*) from {} t where t.tableoid not in ({old})", work.target.quoted());
-    session.execute(BEGIN).await?;
+    session.execute(&begin_counting()).await?;
     let row = session.row_in_time(&young).await;
     session.execute("rollback").await?;
     counts.young = number(&row?, 0)?;

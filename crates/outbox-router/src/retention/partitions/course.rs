@@ -27,7 +27,7 @@ use super::{
 };
 use crate::retention::{
     rows::Rule,
-    session::{Session, text},
+    session::{Session, begin, text},
     settings::RetentionSettings,
     step::{Rest, Step},
     target::Target,
@@ -243,7 +243,7 @@ impl Work<'_> {
         session: Session<'_>,
         partition: &Partition,
     ) -> Result<PartitionRows, Failure> {
-        session.execute(BEGIN).await?;
+        session.execute(&begin_counting()).await?;
         let Partition { oid, name, .. } = partition;
         let rows = check::count(session, &self.rule(), *oid, name).await;
         session.execute("rollback").await?;
@@ -256,7 +256,9 @@ impl Work<'_> {
     async fn drop(&self, session: Session<'_>, partition: &Partition) -> Result<Outcome, Failure> {
         let Partition { oid, name, .. } = partition;
         let table = partition.quoted();
-        session.execute(&format!("{BEGIN}; lock table only {table} in share mode")).await?;
+        session
+            .execute(&format!("{}; lock table only {table} in share mode", begin_counting()))
+            .await?;
         let rows = check::count(session, &self.rule(), *oid, name).await?;
         let Some(droppable) = rows.droppable(Oid::from_u32(*oid), Writers::KeptOut) else {
             return Ok(Outcome::Stays(rows));
@@ -292,9 +294,10 @@ impl Work<'_> {
     }
 }
 
-/// Counting takes as long as it takes; and row security must not leave rows out.
-pub(super) const BEGIN: &str = "begin; set local statement_timeout = 0; set local row_security = off; \
-                     set local enable_seqscan = on";
+/// Begins as every transaction that removes rows, and counting takes as long as it takes.
+pub(super) fn begin_counting() -> String {
+    format!("{}; set local statement_timeout = 0; set local enable_seqscan = on", begin())
+}
 
 #[cfg(test)]
 mod tests {

@@ -251,6 +251,12 @@ impl Relay {
             return;
         }
         let Phase::Connecting(attempt) = &self.phase else { return };
+        if let Some(witness) = &attempt.witness
+            && let Err(obstacle) = history::check_not_taken_back(witness, &reading)
+        {
+            self.refuse(obstacle, at);
+            return;
+        }
         let checked_slot = check_slot(self.expectations(attempt), &reading).map(drop);
         let Phase::Connecting(attempt) = &mut self.phase else { return };
         attempt.reading = Some(reading);

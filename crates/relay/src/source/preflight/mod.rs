@@ -7,7 +7,7 @@ use super::{
     baseline::{Baseline, Expectations, PositionCheck},
     catalog::Catalog,
     gap::{Gap, Interval, Mark},
-    history::continued,
+    history::{check_not_taken_back, continued},
     obstacle::Obstacle,
     publication::{Watched, alterations, compare},
     server::{Server, TimelineHistory},
@@ -146,7 +146,13 @@ pub fn gaps_since(witness: &Witness, expected: Expectations<'_>, present: Presen
         gaps.extend(unsent(expected.slot, None, reading));
     }
     let (witness, position_check) = match continued(witness.clone(), &server, timelines) {
-        Ok(witness) => (witness, expected.position_check),
+        Ok(witness) => match check_not_taken_back(&witness, reading) {
+            Ok(()) => (witness, expected.position_check),
+            Err(obstacle) => {
+                gaps.extend(gaps_of(obstacle));
+                (witness, PositionCheck::NotCompared)
+            }
+        },
         Err(obstacle) => {
             let diverged = gaps_of(obstacle);
             let from = diverged.first().and_then(|gap| gap.interval.from.clone());

@@ -1,0 +1,123 @@
+//! An event is the row as it was inserted: neither what an UPDATE has made of it since, nor a
+//! former row of its id stands for it.
+
+use e2e::{Fixture, SHORT_DEADLINE};
+use serde_json::json;
+use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
+
+use super::{drop_slot, recover, streaming};
+
+const FIRST: &str = "6a8a6e5f-1111-4111-8111-000000000001";
+const SECOND: &str = "6a8a6e5f-1111-4111-8111-000000000002";
+
+async fn insert(fixture: &Fixture, session: &DatabaseSession, id: &str, payload: &str) {
+    let aggregate_type = fixture.schema.types.first().unwrap();
+    let insert = format!(
+        "INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, payload) \
+         VALUES ('{id}', '{aggregate_type}', 'key', 'Changed', '{payload}')"
+    );
+    session.batch_execute(&insert).await.unwrap();
+}
+
+/// The slot is lost while the router is down.
+async fn lose_the_slot(fixture: &mut Fixture, session: &DatabaseSession) {
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    drop_slot(session).await;
+}
+
+/// How many records Kafka has whose id header is this, and whose value contains a text.
+async fn records(fixture: &Fixture, id: &str, value: &str) -> usize {
+    let records = fixture.seen().await.unwrap();
+    let is_one = |record: &&testbed::reader::ConsumedRecord| {
+        let text = |bytes: &Option<Vec<u8>>| {
+            bytes.as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned()
+        };
+        let has_id = record.headers.iter().any(|(name, of)| name == "id" && text(of) == id);
+        has_id && text(&record.value).contains(value)
+    };
+    records.iter().filter(is_one).count()
+}
+
+#[tokio::test]
+async fn rows_that_an_update_has_filtered_keep_the_gap_open_until_a_person_decides() {
+    let builder = Fixture::builder()
+        .set_outbox("where.column", "stage")
+        .set_outbox("where.in", vec!["pending"]);
+    let mut fixture = builder.prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    let prepare = "CREATE INDEX ON outbox (created_at); \
+         ALTER TABLE outbox ADD stage text NOT NULL DEFAULT 'pending'";
+    session.batch_execute(prepare).await.unwrap();
+    fixture.start_accepted().await.unwrap();
+    for (id, filtered) in [(FIRST, "send"), (SECOND, "give-up")] {
+        lose_the_slot(&mut fixture, &session).await;
+        insert(&fixture, &session, id, "{}").await;
+        let done = format!("UPDATE outbox SET stage = 'done' WHERE id = '{id}'");
+        session.batch_execute(&done).await.unwrap();
+        let (exit, answer, said) = recover(&fixture, &[]).await;
+        assert_eq!((exit, &answer["closed"]), (Some(1), &json!(false)), "{answer:#}{said}");
+        assert_eq!(answer["tables"][0]["filtered"], 1, "{answer:#}");
+        assert!(said.contains("1 row of public.outbox in no topic, left out by `where`"), "{said}");
+        assert!(said.contains("recover --filtered send"), "{said}");
+        let (exit, answer, said) = recover(&fixture, &["--filtered", filtered]).await;
+        assert_eq!((exit, &answer["closed"]), (Some(0), &json!(true)), "{answer:#}{said}");
+        let sent = usize::from(filtered == "send");
+        assert_eq!(records(&fixture, id, "{}").await, sent, "{filtered}: {said}");
+        fixture.restart().await.unwrap();
+        fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
+    }
+}
+
+/// An index on the ids of a table does not reach over rows that were deleted.
+#[tokio::test]
+async fn the_record_of_a_former_row_with_the_same_id_is_no_record_of_a_row() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    insert(&fixture, &session, FIRST, r#"{"version": 1}"#).await;
+    lose_the_slot(&mut fixture, &session).await;
+    session.batch_execute(&format!("DELETE FROM outbox WHERE id = '{FIRST}'")).await.unwrap();
+    insert(&fixture, &session, FIRST, r#"{"version": 2}"#).await;
+    let (exit, _, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(
+        said.contains("1 row of public.outbox in the scope of the gaps, with another"),
+        "{said}"
+    );
+    let (exit, answer, said) = recover(&fixture, &["--all"]).await;
+    assert_eq!((exit, &answer["closed"]), (Some(0), &json!(true)), "{answer:#}{said}");
+    assert_eq!(records(&fixture, FIRST, r#""version": 2"#).await, 1, "{said}");
+}
+
+/// `dead-letters drop` says that a corrected row may be inserted; the id may be the same.
+#[tokio::test]
+async fn a_dropped_dead_letter_does_not_stand_for_the_corrected_row() {
+    let builder =
+        Fixture::builder().set("on_error.bad_row", "dead_letter").set("dead_letters.topic", "");
+    let mut fixture = builder.prepare().await.unwrap();
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let made = ["setup", "--apply", "--dead-letters", "--admin-url", &url];
+    let made = fixture.router.command(&made).await.unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let session = fixture.session().await.unwrap();
+    session.batch_execute("CREATE INDEX ON outbox (created_at)").await.unwrap();
+    fixture.start_accepted().await.unwrap();
+    let aggregate_type = fixture.schema.types.first().unwrap().clone();
+    let bad = format!(
+        "INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, headers) \
+         VALUES ('{FIRST}', '{aggregate_type}', 'key', 'Changed', '[1]')"
+    );
+    session.batch_execute(&bad).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let drop = ["dead-letters", "drop", "--all", "--yes", "--admin-url", &url];
+    let dropped = fixture.router.command(&drop).await.unwrap();
+    assert!(dropped.status.success(), "{}", String::from_utf8_lossy(&dropped.stderr));
+    // Its decision is done with.
+    insert(&fixture, &session, SECOND, "{}").await;
+    lose_the_slot(&mut fixture, &session).await;
+    session.batch_execute(&format!("DELETE FROM outbox WHERE id = '{FIRST}'")).await.unwrap();
+    insert(&fixture, &session, FIRST, r#"{"corrected": 1}"#).await;
+    let (exit, answer, said) = recover(&fixture, &[]).await;
+    assert_eq!((exit, &answer["closed"]), (Some(0), &json!(true)), "{answer:#}{said}");
+    assert_eq!(answer["tables"][0]["decided"], 0, "{answer:#}{said}");
+    assert_eq!(records(&fixture, FIRST, "corrected").await, 1, "{answer:#}{said}");
+}
