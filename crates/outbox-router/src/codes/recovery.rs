@@ -92,7 +92,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
             "rows in no topic are left out by `where` as they are now",
             "an event is the row as it was inserted, and an UPDATE since may have made it so: \
              `outbox-router recover{typed_flags} --filtered send {admin}` sends each as it is now; where \
-             the column of `where` is written by the INSERT alone, or they are to be given up: \
+             the column of where is written by the INSERT alone, or they are to be given up: \
              `outbox-router recover{typed_flags} --filtered give-up {admin}`",
         ),
         case_remedy(

@@ -126,7 +126,8 @@ pub(super) fn skip_option(failure: &Failure) -> Option<String> {
     let id = if failure.code == Code::IdIsNull { "" } else { " --id {row_id}" };
     // The option before it says how the tables are made, which both need.
     Some(format!(
-        "or, after the same setup, give up this one row: `outbox-router skip --lsn {lsn}{id} {{admin}}`"
+        "or, after the same setup, give up this one row: `outbox-router skip --lsn {lsn}{id} \
+         --table {{table}} {{admin}}`"
     ))
 }
 

@@ -107,7 +107,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "a word of `where` is no value of its column",
                 "correct the word in the table's where and restart: with it the list would leave out \
                  rows, or let them through, and nothing would say so; of an enum `select \
-                 enum_range(null::TYPE)` shows the labels",
+                 enum_range(null::TYPE)` shows the labels; if a label was renamed, and rows from \
+                 before may wait in the slot, these have the former one: `alter type TYPE add value \
+                 'FORMER'` lets the list name both",
             ),
             case_remedy(
                 Case::TimeType,

@@ -129,12 +129,14 @@ fn the_last_resort_gives_up_the_one_row_at_which_the_router_stands() {
         let hint = at(code);
         let first = format!("outbox-router setup --apply {admin} --dead-letters, then write ");
         assert!(hint.contains(&first), "{hint}");
-        assert!(hint.ends_with(&format!("{skip} --id ID {admin}")), "{hint}");
+        assert!(hint.ends_with(&format!("{skip} --id ID --table TABLE {admin}")), "{hint}");
     }
     let named = Failure::new(Code::KeyIsNull, "wrong").at(Lsn::from_u64(0x16B_3748));
-    let named = hint(&named.naming(relay::Name::RowId, "e-101")).unwrap();
-    assert!(named.ends_with(&format!("{skip} --id e-101 {admin}")), "{named}");
-    assert!(at(Code::IdIsNull).ends_with(&format!("{skip} {admin}")), "there is no id to name");
+    let named = named.naming(relay::Name::RowId, "e-101").naming(relay::Name::Table, "public.a");
+    let named = hint(&named).unwrap();
+    assert!(named.ends_with(&format!("{skip} --id e-101 --table public.a {admin}")), "{named}");
+    let without_id = at(Code::IdIsNull);
+    assert!(without_id.ends_with(&format!("{skip} --table TABLE {admin}")), "there is no id");
     // The broker may be who refuses it, and a gap is no row.
     for code in [Code::RecordTooLarge, Code::RecordRefused, Code::SlotMissing] {
         assert!(!at(code).contains("outbox-router skip"), "{code}");

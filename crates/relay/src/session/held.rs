@@ -9,7 +9,7 @@ use super::{
 use crate::{
     clock::Now,
     failpoint::{self, Failpoint},
-    failure::{Case, Code, Failure},
+    failure::{Case, Code, Failure, Name},
     held::{EventId, HeldEvent, HoldKeys, KnownAs, Letter, holding::Holding, messages},
     ports::{RecordSink, Refusal, RefusalReason},
     protocol::FrameOutcome,
@@ -169,11 +169,13 @@ impl Session {
             || self.rows.has_key(row.relation(), row.columns(), row.arrived())
     }
 
-    /// A person may decide to skip the row at which the session waits.
+    /// A person may decide to skip the row at which the session waits, and names its table.
     fn note_waiting_row<S>(&mut self, row: HeldRow<'_>, around: &mut Surroundings<'_, S>) {
-        if let (Some(WaitReason::Row { .. }), Some(id)) = (&self.wait_reason, self.event_id()) {
-            let named = self.rows.name(row.relation(), row.columns());
-            around.held.skipping.waits_at(id, named, around.now.at);
+        let id = self.event_id();
+        if let (Some(WaitReason::Row { failure, .. }), Some(id)) = (&mut self.wait_reason, id) {
+            let (table, event_id) = self.rows.name(row.relation(), row.columns());
+            failure.names.set(Name::Table, table.clone());
+            around.held.skipping.waits_at(id, (table, event_id), around.now.at);
         }
     }
 

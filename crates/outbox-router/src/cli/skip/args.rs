@@ -20,8 +20,8 @@ pub struct SkipArgs {
     /// The value of the row's id column; left out for a row without an id
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
-    /// The row's table, where several are configured: `recover` leaves out a row that was skipped
-    /// only where its table is known
+    /// The row's table; needed where not one table alone is configured: rows of two tables may have
+    /// one id in one transaction
     #[arg(long, value_name = "SCHEMA.TABLE", value_parser = table_name)]
     pub table: Option<TableName>,
     /// Let the slot pass the whole transaction, which the server cannot send since it cannot print

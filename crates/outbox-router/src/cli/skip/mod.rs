@@ -75,12 +75,20 @@ pub(super) async fn skip(
     if args.given_up == GivenUp::Transaction {
         return Box::pin(transaction::skip(args, config, access, terminal)).await;
     }
+    let Some(table) = args.table.as_ref().or(of_one_table(config)) else {
+        writeln!(
+            terminal.err,
+            "error: --table SCHEMA.TABLE is missing: rows of two tables may have one id in one \
+             transaction, and not one table alone is configured"
+        )?;
+        return Ok(Exit::Usage);
+    };
     let place = Place {
         pipeline: config.name.as_str(),
         slot: config.postgres.slot.as_str(),
         commit_lsn: args.lsn,
         event_id: args.id.as_deref(),
-        table: args.table.as_ref().or(of_one_table(config)),
+        table: Some(table),
     };
     let before = with_connection(access, "skip", async |client| {
         client.batch_execute(sql::TIMEOUTS).await?;

@@ -132,8 +132,8 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         title: "another slot that nobody reads keeps WAL",
         meaning: "It fills the same disk as the router's slot would, and nobody watches it.",
         remedy: "if nothing needs it any more: `select pg_drop_replication_slot('{slot}')`; one that \
-                 postgres.slot named before may have events that are in no topic: set \
-                 postgres.slot = \"{slot}\" again, and `outbox-router run` sends them first",
+                 postgres.slot named before may have events that are in no topic: set it \
+                 again, and `outbox-router run` sends them first",
         cases: &[],
     },
     Explanation {
