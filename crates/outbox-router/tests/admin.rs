@@ -457,6 +457,7 @@ async fn what_is_held_is_shown_from_the_start_and_as_it_is() {
                 dropped: 1,
                 skipped: 4,
             },
+            ..relay::HeldReport::default()
         };
     });
     let page = endpoint.get("/metrics").await;

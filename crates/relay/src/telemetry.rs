@@ -8,7 +8,7 @@ use pgoutput::{Lsn, PgTimestamp};
 use crate::{
     delivered::{EventsSince, Place},
     failure::Code,
-    held::{EventId, HeldEvent, HeldLimits, Leaving, Letter, Outcome},
+    held::{EventId, HeldEvent, HeldLimits, Leaving, Letter, Outcome, TableMark},
     notice::ServerNotice,
     progress::WitnessStore,
     routing::topic::TopicName,
@@ -319,13 +319,16 @@ pub struct HeldReport {
     pub held: HeldLimits,
     /// When the transaction of the oldest of them was committed.
     pub oldest: Option<PgTimestamp>,
+    /// What the table is: everything that is confirmed and not delivered is in this one.
+    pub table: TableMark,
     /// Since the process started.
     pub totals: HeldTotals,
 }
 
 impl Default for HeldReport {
     fn default() -> Self {
-        Self { held: HeldLimits::NONE, oldest: None, totals: HeldTotals::default() }
+        let (held, totals) = (HeldLimits::NONE, HeldTotals::default());
+        Self { held, oldest: None, table: TableMark::default(), totals }
     }
 }
 

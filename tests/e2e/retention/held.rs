@@ -6,7 +6,7 @@ use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
 use e2e::{Fixture, ROLE, SHORT_DEADLINE, create_event_function, postgres_version};
 use testbed::wait::eventually;
 
-use super::{NEEDED, builder, count, grant, wait_left, wait_swept};
+use super::{NEEDED, builder, cleanup, count, grant, wait_left, wait_swept};
 
 async fn ids(session: &DatabaseSession, sql: &str) -> Vec<String> {
     session.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
@@ -136,4 +136,40 @@ async fn rows_stay_whose_events_are_gone_from_the_table_of_held_events() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("P037"), "{text}");
     assert_eq!(count(&session, "outbox").await, 11);
+}
+
+/// It is dropped, or a database is restored without it.
+#[tokio::test]
+async fn rows_stay_while_the_table_of_held_events_is_gone_until_a_person_accepts_that() {
+    let (mut fixture, session) = holding().await;
+    wait_left(&session, 11).await;
+    session.batch_execute("DROP SCHEMA outbox_router CASCADE").await.unwrap();
+    let gone = "outbox_router.held does not exist; it had 11 open events";
+    // It finds out by its next sweep, or by its next look for decisions.
+    let refused = |status: &Value| {
+        let reason = status.pointer("/reason/code").and_then(Value::as_str) == Some("P036");
+        let failure = status.pointer("/retention/failure");
+        reason || failure.is_some_and(|failure| failure.to_string().contains(gone))
+    };
+    fixture.router.wait_status("a refusal", SHORT_DEADLINE, refused).await.unwrap();
+    let (code, text) = cleanup(&fixture, &[]).await;
+    assert_eq!(code, Some(1), "beside the router: {text}");
+    assert!(text.contains(gone), "{text}");
+    fixture.router.sigterm().unwrap();
+    fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap();
+    for more in [&[][..], &["--older"], &["--set", "retention.mode=archive"]] {
+        let (code, text) = cleanup(&fixture, more).await;
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains("P036") && text.contains(gone), "{text}");
+    }
+    run(&fixture, &["setup", "--apply", "--dead-letters", "--skip-kafka"]).await;
+    let (code, text) = cleanup(&fixture, &[]).await;
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("P037@"), "{text}");
+    assert_eq!(count(&session, "outbox").await, 11);
+    grant(&session).await;
+    run(&fixture, &["accept", "--yes"]).await;
+    let (code, text) = cleanup(&fixture, &[]).await;
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(count(&session, "outbox").await, 0);
 }

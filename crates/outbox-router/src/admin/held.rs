@@ -37,7 +37,7 @@ pub struct HeldView {
 
 impl HeldView {
     pub(super) fn of(report: &HeldReport) -> Self {
-        let HeldReport { held, oldest, totals } = report;
+        let HeldReport { held, oldest, totals, .. } = report;
         Self {
             keys: held.keys,
             events: held.events,
@@ -55,7 +55,7 @@ impl HeldView {
 /// All of these series exist from the start, also at zero, so that an alert sees their first
 /// increase; but `decided` is absent before it was counted, and stays as it was counted last.
 pub(super) fn metrics(page: &mut Page, report: &HeldReport, decided: Option<u64>) {
-    let HeldReport { held, oldest, totals } = report;
+    let HeldReport { held, oldest, totals, .. } = report;
     let mut letters = page.family(
         "outbox_dead_letters_total",
         Type::Counter,

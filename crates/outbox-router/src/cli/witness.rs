@@ -252,6 +252,7 @@ pub(super) fn check_as_left(
     reading: SourceReading,
 ) -> Result<Vec<Failure>, Failure> {
     check_nothing_open(&with_gaps_found(config, witness, cluster, &reading))?;
+    reading.held.check_there(witness.held_table)?;
     match check_source(config, Some(witness), reading) {
         Ok(Baseline { alterations, .. }) => Ok(alterations),
         Err(obstacle) => Err(refusal(config, obstacle)),
@@ -390,7 +391,7 @@ pub(super) fn with_gaps_found(
         timelines: &reading.timelines,
         reading: &reading.slot_reading,
         catalog: reading.catalog.clone(),
-        held: reading.held,
+        held: reading.held.reading(),
     };
     let gaps = gaps_since(witness, expected(config, &outboxes, Some(witness)), present);
     witness.with_found(&gaps, &reading.slot_reading.mark())

@@ -318,7 +318,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   goes into outbox_router.held, in the outbox's database, before its position is \
                   confirmed. Without the table no session begins; where it is lost while the router \
                   runs, nothing is confirmed past the event that waits for it. The router tries \
-                  again every 30 s.",
+                  again every 30 s. Where the witness has that events were open in it, \
+                  cleanup and switch polling refuse, too: their rows are not delivered.",
         remedy: "`{setup} --dead-letters`, which may be repeated and changes nothing that exists; if \
                  the table was dropped with events in it, they are lost: restore it from a backup",
         cases: &[

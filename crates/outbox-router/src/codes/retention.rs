@@ -66,8 +66,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
         case_remedy(
             Case::RetentionHeldGone,
             "events that wait for a person are gone from outbox_router.held",
-            "restart the router: it says P037 then, and what is to be done; nothing is removed \
-             before",
+            "restart the router: it says P036 or P037 then, and what is to be done; nothing is \
+             removed before",
         ),
         case_remedy(
             Case::RetentionHeldUnknown,

@@ -36,3 +36,41 @@ pub(crate) async fn are_readable<const N: usize>(
     );
     one_row(sql, what, &statement).await?.boolean()
 }
+
+/// What a role sees of a table of the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    Absent,
+    /// It is there, and this role may not read it.
+    Hidden,
+    Readable,
+}
+
+/// Each of these tables, as this role sees it.
+///
+/// # Errors
+/// The connection broke.
+pub(super) async fn seen<const N: usize>(
+    sql: &mut impl TextQuery,
+    what: &'static str,
+    tables: [&str; N],
+) -> Result<[Seen; N], Failure> {
+    let of_each = tables.map(|table| {
+        format!(
+            "(select has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select') \
+             from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+             where n.nspname = 'outbox_router' and c.relname = {})",
+            quote_literal(table)
+        )
+    });
+    let mut row = one_row(sql, what, &format!("select {}", of_each.join(", "))).await?;
+    let mut seen = [Seen::Absent; N];
+    for table in &mut seen {
+        *table = match row.boolean_nullable()? {
+            None => Seen::Absent,
+            Some(false) => Seen::Hidden,
+            Some(true) => Seen::Readable,
+        };
+    }
+    Ok(seen)
+}

@@ -2,12 +2,16 @@
 
 use relay::{
     Failure,
-    held::{TableMark, TableReading, TableVersion},
+    held::{TableFound, TableMark, TableReading, TableVersion},
 };
 
 use tokio_postgres::Client;
 
-use super::{existence::are_readable, failure::unsuitable, pipeline::Pipeline};
+use super::{
+    existence::{Seen, seen},
+    failure::unsuitable,
+    pipeline::Pipeline,
+};
 use crate::postgres::{TextQuery, one_row, quote_literal};
 
 /// Whether the table exists and this role may read it. No error: a role that may not read it is
@@ -21,35 +25,53 @@ pub(crate) async fn is_table_readable(client: &Client) -> Result<bool, tokio_pos
     Ok(readable.map(|row| row.try_get(0)).transpose()?.unwrap_or(false))
 }
 
-/// Reads the table; `None` where there is none, or this role may not read it.
+/// Looks for the table, and reads it where this role may.
 ///
 /// # Errors
 /// The connection broke, or the table is not as `setup` makes it.
 pub(crate) async fn read_table(
     sql: &mut impl TextQuery,
     pipeline: &Pipeline,
-) -> Result<Option<TableReading>, Failure> {
+) -> Result<TableFound, Failure> {
     let what = "outbox_router.held";
-    if !are_readable(sql, what, ["held", "held_version"]).await? {
-        return Ok(None);
+    let [held, version] = seen(sql, what, ["held", "held_version"]).await?;
+    if held == Seen::Hidden || (held, version) == (Seen::Readable, Seen::Hidden) {
+        return Ok(TableFound::Hidden);
     }
-    let mut row = one_row(sql, what, &statement(pipeline)).await?;
+    let statement = statement(pipeline, held == Seen::Readable, version == Seen::Readable);
+    let mut row = one_row(sql, what, &statement).await?;
     let (origin, writes, open) = (row.nullable()?, row.parsed()?, row.parsed()?);
     let events = row.parsed()?;
     let version = match origin {
         Some(origin) => Some(TableVersion { origin: parse(&origin)?, writes }),
         None => None,
     };
-    Ok(Some(TableReading { mark: TableMark { version, open }, events }))
+    let mark = TableMark { version, open };
+    Ok(match held {
+        Seen::Readable => TableFound::Read(TableReading { mark, events }),
+        Seen::Absent | Seen::Hidden => TableFound::Absent(mark),
+    })
 }
 
-fn statement(Pipeline { name, slot }: &Pipeline) -> String {
+/// What the writes have recorded, and how many events are open; nothing of a table that cannot be
+/// read.
+fn statement(Pipeline { name, slot }: &Pipeline, has_held: bool, has_version: bool) -> String {
     let (name, slot) = (quote_literal(name), quote_literal(slot));
+    let events = if has_held {
+        format!(
+            "(select count(*) from outbox_router.held \
+               where pipeline = {name} and slot = {slot} \
+                 and state in ('held', 'requeued', 'dropping'))"
+        )
+    } else {
+        "0".to_owned()
+    };
+    if !has_version {
+        return format!("select null, 0, 0, {events}");
+    }
     format!(
         "select replace(v.origin::text, '-', ''), coalesce(v.writes, 0), coalesce(v.open, 0), \
-           (select count(*) from outbox_router.held \
-             where pipeline = {name} and slot = {slot} \
-               and state in ('held', 'requeued', 'dropping')) \
+           {events} \
          from (select 1) one \
          left join outbox_router.held_version v on v.pipeline = {name} and v.slot = {slot}"
     )

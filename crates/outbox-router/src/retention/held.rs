@@ -1,6 +1,9 @@
 //! Events that are open in `outbox_router.held`: their rows stay.
 
-use relay::{Case, Failure, Name, TableName};
+use relay::{
+    Case, Failure, Name, TableName,
+    held::{TableMark, TableReading},
+};
 
 use super::{
     column::Column,
@@ -19,7 +22,7 @@ pub(super) const OPEN: &str = "state in ('held', 'requeued', 'dropping')";
 /// Whether there is a table of held events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeldTable {
-    /// There is none, so nothing is held.
+    /// There is none: [`check_whole`] says whether that means that nothing is held.
     Absent,
     /// It can be read.
     Present,
@@ -54,28 +57,35 @@ pub(super) async fn find(session: Session<'_>) -> Result<HeldTable, Failure> {
     }
 }
 
-/// Checks that the table has every event that this pipeline's writes have left open. A router that
-/// streams knows them all, and finds at its next start that some are gone (P037).
+/// Checks that the table has every event that this pipeline's writes have left open, by what they
+/// have recorded beside it, and by `relied_on`: what the router, or the witness, had of the table
+/// before it is read here. A router finds at its next start that some are gone (P036, P037); until
+/// then it does not look.
 ///
 /// # Errors
-/// Some are gone: their rows are not known. Or the connection breaks.
-pub(super) async fn check_whole(
+/// Some are gone, or the table is: their rows are not known. Or the connection breaks.
+pub(crate) async fn check_whole(
     session: Session<'_>,
     settings: &RetentionSettings,
+    relied_on: TableMark,
 ) -> Result<(), Failure> {
     let pipeline = Pipeline { name: settings.name.clone(), slot: settings.slot.clone() };
-    let Some(reading) = read_table(&mut { session.client }, &pipeline).await? else {
-        return Ok(());
-    };
-    let (events, open) = (reading.events, reading.mark.open);
-    if events >= open {
-        return Ok(());
+    let found = read_table(&mut { session.client }, &pipeline).await?;
+    if let Some(TableReading { mark, events }) = found.reading()
+        && events < mark.open
+    {
+        let what = format!(
+            "outbox_router.held has {events} of the {} events that wait for a person: the rows of \
+             the others are not known, so all stay",
+            mark.open
+        );
+        return Err(Failure::of(Case::RetentionHeldGone, what));
     }
-    let what = format!(
-        "outbox_router.held has {events} of the {open} events that wait for a person: the rows of \
-         the others are not known, so all stay"
-    );
-    Err(Failure::of(Case::RetentionHeldGone, what))
+    found.check_whole(relied_on).map_err(|failure| {
+        let what =
+            format!("{}: the rows of these events are not known, so all stay", failure.message);
+        Failure::of(Case::RetentionHeldGone, what)
+    })
 }
 
 /// Checks that every open event names its row. The table's name alone says nothing: it may have

@@ -1,6 +1,9 @@
 //! A table from which rows are removed, and what a sweep needs of it.
 
-use relay::{Case, Code, Failure, Name, OutboxTable, TableName, row_columns, source::TableKind};
+use relay::{
+    Case, Code, Failure, Name, OutboxTable, TableName, held::TableMark, row_columns,
+    source::TableKind,
+};
 
 use super::{
     archive::{self, Archive},
@@ -107,7 +110,6 @@ impl Target {
         if held == HeldTable::Present {
             let configured: Vec<TableName> =
                 settings.tables.iter().map(|table| table.name.clone()).collect();
-            held::check_whole(session, settings).await?;
             held::check_named(session, &name, mapped.id, &configured).await?;
         }
         let of_table = (relation.oid, &*columns, held);
@@ -132,7 +134,8 @@ impl Target {
         })
     }
 
-    /// Checks that nothing keeps all rows: [`Self::check_others`], and that each row is found
+    /// Checks that nothing keeps all rows: [`Self::check_others`]; that the table of held events
+    /// is the one that was relied on, as [`held::check_whole`] does; and that each row is found
     /// that the table alone has whole, as [`held::check_found`] does. To be asked behind the
     /// horizon: a row whose id is changed later is not covered by it.
     ///
@@ -142,8 +145,10 @@ impl Target {
         &self,
         session: Session<'_>,
         settings: &RetentionSettings,
+        relied_on: TableMark,
     ) -> Result<(), Failure> {
         self.check_others(session, settings).await?;
+        held::check_whole(session, settings, relied_on).await?;
         let table = Searched { oid: self.oid, name: &self.name, id: self.id.as_deref() };
         held::check_found(session, settings, (table, &self.columns)).await
     }

@@ -317,8 +317,10 @@ impl Round<'_> {
         covered: Covered,
         looks: &mut Looks,
     ) -> Result<(), Failure> {
+        // Before the table is read: the router goes on to write to it.
+        let relied_on = self.channels.relay.borrow().snapshot.held.table;
         let target = Target::find(session, self.settings, outbox).await?;
-        target.check_removable(session, self.settings).await?;
+        target.check_removable(session, self.settings, relied_on).await?;
         let known = Arc::clone(&self.channels.relay.borrow().snapshot.witness.since);
         let events = event_parts(session, (&target.name, target.oid), &known).await?;
         let sweep = Sweep::of(&target, self.settings, covered.rows_of(events));

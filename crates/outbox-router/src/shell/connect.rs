@@ -6,7 +6,7 @@ use std::{future::Future, time::Duration};
 use relay::{
     BacklogFrom, Case, Code, Failure, Lsn, Name, Outboxes,
     handover::backfill::{Beginning, unfinished},
-    held::TableReading,
+    held::TableFound,
     source::{Catalog, History, Server, ServerEncoding, SlotReading, TimelineHistory},
 };
 use tokio_postgres::Client;
@@ -65,8 +65,8 @@ pub(crate) struct SourceReading {
     pub(crate) slot_reading: SlotReading,
     /// Publication and tables.
     pub(crate) catalog: Catalog,
-    /// The table of held events; `None` where there is none, or this role may not read it.
-    pub(crate) held: Option<TableReading>,
+    /// The table of held events.
+    pub(crate) held: TableFound,
 }
 
 /// A connection between two steps, ready for a command.

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use outbox_router::cli::Exit;
+use outbox_router::{cli::Exit, held::schema};
 use pgoutput::{Oid, PgTimestamp, Xid};
 use relay::{
     Lsn,
     delivered::{EventsSince, FullXid, Place},
+    held::{TableMark, TableVersion},
     source::{Catalog, History},
     witness::LastTransaction,
 };
@@ -151,6 +152,20 @@ impl Fixture {
     async fn run(&self, line: &[&str]) -> CommandOutput {
         let line = self.kafka.with(line);
         self.server.run_command(&line.iter().map(String::as_str).collect::<Vec<_>>()).await
+    }
+
+    /// Moves the slot to the end of WAL and the witness to the slot, which relies on a table with so
+    /// many open events. `None`: on none.
+    async fn confirm_with(&self, open: Option<u64>) {
+        confirm(&self.server);
+        let mut known = self.kafka.record().await.unwrap();
+        let confirmed = self.server.sql("select confirmed_flush_lsn from pg_replication_slots");
+        (known.generation, known.position) = (known.generation + 1, confirmed.parse().unwrap());
+        known.held_table = open.map_or_else(TableMark::default, |open| TableMark {
+            version: Some(TableVersion { origin: 7, writes: 3 }),
+            open,
+        });
+        self.kafka.put("router", &known).await;
     }
 
     async fn cleanup(&self) -> CommandOutput {
@@ -314,4 +329,52 @@ async fn rows_of_a_table_that_joined_later_stay_until_a_person_gives_them_up() {
     let output = fixture.run(&typed(&["--older"])).await;
     assert!(output.out.contains("public.outbox_b: 1 rows deleted"), "{output:?}");
     assert_eq!(ids(server, "outbox_b"), "");
+}
+
+/// Nothing but that table has the events.
+#[tokio::test]
+async fn rows_stay_while_the_table_is_gone_in_which_their_events_were_open() {
+    let fixture = Fixture::start().await;
+    let server = &fixture.server;
+    fixture.confirm_with(None).await;
+    insert(server, "u1", "now()");
+    fixture.confirm_with(Some(1)).await;
+    let more = [&[][..], &["--older"], &["--set", "retention.mode=drop_partitions"]];
+    for more in more {
+        let output = fixture.run(&[&["cleanup", "--yes"], &NOW[..], more].concat()).await;
+        refused(&output, "P036: the table outbox_router.held does not exist; it had 1 open events");
+        assert!(output.err.contains("setup --apply --admin-url"), "{}", output.err);
+    }
+    // It is made again, and has nothing of what it had.
+    for statement in schema::statements(None) {
+        server.sql(&statement.sql);
+    }
+    refused(&fixture.cleanup().await, "P037@");
+    server.sql("drop table outbox_router.held");
+    refused(&fixture.cleanup().await, "P036: the table outbox_router.held does not exist");
+    assert_eq!(ids(server, "outbox"), "u1");
+    // Every event has left the table since.
+    fixture.confirm_with(Some(0)).await;
+    let output = fixture.cleanup().await;
+    assert_eq!((output.exit, output.err.as_str()), (Exit::Done, ""), "{output:?}");
+    assert_eq!(ids(server, "outbox"), "");
+}
+
+/// An acceptance has taken back what the witness had of the table, or no router has written it.
+#[tokio::test]
+async fn rows_stay_while_the_table_is_gone_and_what_counts_its_events_is_there() {
+    let fixture = Fixture::start().await;
+    let server = &fixture.server;
+    for statement in schema::statements(None) {
+        server.sql(&statement.sql);
+    }
+    insert(server, "u1", "now()");
+    fixture.confirm_with(None).await;
+    server.sql(
+        "insert into outbox_router.held_version (pipeline, slot, system_id, writes, open) \
+         values ('outbox-router', 'outbox_router', 'x', 7, 2); drop table outbox_router.held",
+    );
+    let gone = "P036: the table outbox_router.held does not exist; it had 2 open events";
+    refused(&fixture.cleanup().await, gone);
+    assert_eq!(ids(server, "outbox"), "u1");
 }

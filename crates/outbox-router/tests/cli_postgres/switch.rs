@@ -1,6 +1,7 @@
 //! `switch polling`: which rows it marks that no slot has sent.
 
-use outbox_router::cli::Exit;
+use outbox_router::{cli::Exit, held::schema};
+use relay::held::{TableMark, TableVersion};
 
 use crate::{
     kafka::StateCluster,
@@ -93,6 +94,35 @@ async fn rows_from_before_stay_pending_where_a_person_lets_workers_send_them() {
     assert!(sent.out.contains("rows: 2 are marked as delivered"), "{sent:?}");
     assert!(sent.out.contains("rows: 2 of public.outbox from before"), "{sent:?}");
     assert_eq!((fixture.pending().as_str(), fixture.slots().as_str()), ("1 2", "0"));
+}
+
+/// Rows of events that wait in it would be marked, and nothing else has these events.
+#[tokio::test]
+async fn nothing_is_marked_while_the_table_is_gone_in_which_events_were_open() {
+    let fixture = Fixture::start().await;
+    let mut known = fixture.kafka.record().await.expect("a record");
+    known.generation += 1;
+    known.held_table = TableMark { version: Some(TableVersion { origin: 7, writes: 3 }), open: 1 };
+    fixture.kafka.put("router", &known).await;
+    let refused = fixture.switch(&["--older", "give-up"]).await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    let gone = "P036: the table outbox_router.held does not exist; it had 1 open events";
+    assert!(refused.err.contains(gone), "{refused:?}");
+    assert_eq!((fixture.pending().as_str(), fixture.slots().as_str()), ("1 2 3 4", "1"));
+    assert_eq!(fixture.kafka.record().await, Some(known.clone()), "the witness is as it was");
+
+    for statement in schema::statements(None) {
+        fixture.server.sql(&statement.sql);
+    }
+    let refused = fixture.switch(&["--older", "give-up"]).await;
+    assert!(refused.err.contains("P037"), "made again, it has none of them: {refused:?}");
+    assert_eq!((fixture.pending().as_str(), fixture.slots().as_str()), ("1 2 3 4", "1"));
+
+    (known.generation, known.held_table.open) = (known.generation + 1, 0);
+    fixture.kafka.put("router", &known).await;
+    fixture.server.sql("drop schema outbox_router cascade");
+    let given_up = fixture.switch(&["--older", "give-up"]).await;
+    assert_eq!((given_up.exit, given_up.err.as_str()), (Exit::Done, ""), "{given_up:?}");
 }
 
 /// Its rows came with it, past every slot.

@@ -1,4 +1,4 @@
-//! The gap where the table lacks what was written to it.
+//! What is missing where the table lacks what was written to it, or is not there.
 
 use super::TableMark;
 use crate::{
@@ -20,6 +20,10 @@ impl TableReading {
     /// the same writes, open events. Rows of events that were open may be as old as the pipeline,
     /// so the gap has no beginning; `to` is where the witness stands.
     pub fn gap(self, relied_on: TableMark, to: Mark) -> Option<Gap> {
+        Some(Gap::new(self.lost(relied_on)?, Interval { from: None, to }))
+    }
+
+    fn lost(self, relied_on: TableMark) -> Option<Failure> {
         let Self { mark, events } = self;
         let what = if mark.lacks(relied_on) {
             lost_writes(mark, relied_on)
@@ -28,9 +32,64 @@ impl TableReading {
         } else {
             return None;
         };
-        let failure = Failure::new(Code::HeldTableBehind, what);
-        Some(Gap::new(failure, Interval { from: None, to }))
+        Some(Failure::new(Code::HeldTableBehind, what))
     }
+}
+
+/// What a look at the table has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableFound {
+    /// There is none. What its writes have recorded beside it may be there still.
+    Absent(TableMark),
+    /// It is there, and this role may not read it.
+    Hidden,
+    /// It was read.
+    Read(TableReading),
+}
+
+impl TableFound {
+    /// What was read.
+    #[must_use]
+    pub const fn reading(self) -> Option<TableReading> {
+        match self {
+            Self::Absent(_) | Self::Hidden => None,
+            Self::Read(reading) => Some(reading),
+        }
+    }
+
+    /// Checks that there is a table where events were open in one. Who goes on without it would
+    /// take those events for delivered: nothing but the table has them. `relied_on` is what the
+    /// witness has.
+    ///
+    /// # Errors
+    /// [`Code::HeldTable`]: there is none.
+    pub fn check_there(self, relied_on: TableMark) -> Result<(), Failure> {
+        match self {
+            Self::Absent(left) => check_absent(relied_on.open.max(left.open)),
+            Self::Hidden | Self::Read(_) => Ok(()),
+        }
+    }
+
+    /// The same, and that the table lacks nothing of what the mark shows that it had.
+    ///
+    /// # Errors
+    /// [`Code::HeldTable`], or [`Code::HeldTableBehind`]: it lacks something.
+    pub fn check_whole(self, relied_on: TableMark) -> Result<(), Failure> {
+        self.check_there(relied_on)?;
+        self.reading().and_then(|reading| reading.lost(relied_on)).map_or(Ok(()), Err)
+    }
+}
+
+fn check_absent(open: u64) -> Result<(), Failure> {
+    if open == 0 {
+        return Ok(());
+    }
+    Err(absent(&format!("it had {open} open events")))
+}
+
+/// The failure of a table that has to be there, and why it has to.
+pub(crate) fn absent(why: &str) -> Failure {
+    Failure::new(Code::HeldTable, format!("the table outbox_router.held does not exist; {why}"))
 }
 
 fn lost_writes(mark: TableMark, relied_on: TableMark) -> String {
@@ -60,4 +119,42 @@ fn lost_events(there: u64, open: u64) -> String {
         "outbox_router.held has {there} of the {open} open events that it should have: somebody \
          else has removed the others"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::held::TableVersion;
+
+    fn mark(writes: u64, open: u64) -> TableMark {
+        TableMark { version: Some(TableVersion { origin: 7, writes }), open }
+    }
+
+    fn code(checked: Result<(), Failure>) -> Option<Code> {
+        checked.err().map(|failure| failure.code)
+    }
+
+    #[test]
+    fn without_the_table_nothing_was_open_by_the_witness_and_by_what_is_left_beside_it() {
+        let none = TableMark::default();
+        let absent = |left, relied_on| code(TableFound::Absent(left).check_there(relied_on));
+        assert_eq!(absent(none, none), None, "there was never a table");
+        assert_eq!(absent(mark(4, 0), mark(4, 0)), None, "every event has left it");
+        assert_eq!(absent(none, mark(4, 1)), Some(Code::HeldTable));
+        assert_eq!(absent(mark(4, 1), none), Some(Code::HeldTable), "no witness is kept");
+        assert_eq!(code(TableFound::Absent(none).check_whole(mark(4, 1))), Some(Code::HeldTable));
+    }
+
+    #[test]
+    fn a_table_that_was_made_again_is_there_and_not_whole() {
+        let again = TableReading::default();
+        assert_eq!(code(TableFound::Read(again).check_there(mark(4, 1))), None);
+        let lacks = code(TableFound::Read(again).check_whole(mark(4, 1)));
+        assert_eq!(lacks, Some(Code::HeldTableBehind));
+        let whole = TableReading { mark: mark(4, 1), events: 1 };
+        assert_eq!(code(TableFound::Read(whole).check_whole(mark(4, 1))), None);
+        let emptied = TableReading { events: 0, ..whole };
+        let lacks = code(TableFound::Read(emptied).check_whole(mark(4, 1)));
+        assert_eq!(lacks, Some(Code::HeldTableBehind));
+    }
 }

@@ -229,6 +229,7 @@ impl Holding {
         HeldReport {
             held: self.keys.totals(),
             oldest: self.keys.oldest(),
+            table: self.mark,
             totals: self.totals.clone(),
         }
     }

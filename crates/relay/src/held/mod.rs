@@ -47,7 +47,7 @@ pub(crate) mod skipping;
 pub(crate) mod suspects;
 pub(crate) mod version;
 
-pub use behind::TableReading;
+pub use behind::{TableFound, TableReading};
 pub use event::{HeldEvent, Letter};
 pub use event_id::EventId;
 pub use key_hash::KeyHash;

@@ -5,7 +5,7 @@ use super::{Phase, Relay};
 use crate::{
     clock::Moment,
     failure::{Code, Failure},
-    held::{HeldAnswer, TableMark, TableReading},
+    held::{HeldAnswer, TableFound, TableMark, TableReading, behind::absent},
     protocol::Action,
     source::Mark,
     witness::Witness,
@@ -27,9 +27,12 @@ impl Relay {
         let relied_on = known.map(|known| known.held_table).unwrap_or_default();
         let to = known.map_or(Mark { lsn: self.confirmed, at: None }, Witness::mark);
         match answer {
-            Ok(HeldAnswer::Absent) if self.must_have_table(relied_on) => {
-                self.disconnect(absent(relied_on), at);
-                return;
+            Ok(HeldAnswer::Absent) => {
+                if let Err(failure) = self.check_absent(relied_on) {
+                    self.disconnect(failure, at);
+                    return;
+                }
+                self.held.answered(HeldAnswer::Absent, at)
             }
             Ok(answer) => self.held.answered(answer, at),
             Err(failure) if failure.code == Code::SlotInUse => {
@@ -49,8 +52,13 @@ impl Relay {
         }
     }
 
-    fn must_have_table(&self, relied_on: TableMark) -> bool {
-        self.held.settings.policy.has_dead_letters() || relied_on.open > 0
+    /// Checks that no session needs the table that is not there.
+    fn check_absent(&self, relied_on: TableMark) -> Result<(), Failure> {
+        TableFound::Absent(TableMark::default()).check_there(relied_on)?;
+        if self.held.settings.policy.has_dead_letters() {
+            return Err(absent("[on_error] needs it"));
+        }
+        Ok(())
     }
 
     /// The table was written. What is confirmed from now on may rely on that, so the witness, which
@@ -59,13 +67,4 @@ impl Relay {
         let mark = self.held.mark();
         self.keeper.update(|witness| witness.held_table = mark);
     }
-}
-
-fn absent(relied_on: TableMark) -> Failure {
-    let why = if relied_on.open > 0 {
-        format!("it had {} open events", relied_on.open)
-    } else {
-        "[on_error] needs it".to_owned()
-    };
-    Failure::new(Code::HeldTable, format!("the table outbox_router.held does not exist; {why}"))
 }

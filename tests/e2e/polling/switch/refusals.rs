@@ -330,6 +330,14 @@ async fn held_events_are_not_marked_as_delivered() {
     assert!(said.contains("P043") && said.contains("dead-letters list"), "{said}");
     assert_eq!(count(&session, "outbox where published_at is null").await, 1);
 
+    // The witness has that they were open, whatever became of the table.
+    session.batch_execute("ALTER TABLE outbox_router.held RENAME TO away").await.unwrap();
+    let (exit, said) = switch(&fixture, "polling", "--yes").await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("P036") && said.contains("it had 1 open events"), "{said}");
+    assert_eq!(count(&session, "outbox where published_at is null").await, 1);
+    session.batch_execute("ALTER TABLE outbox_router.away RENAME TO held").await.unwrap();
+
     configure(&mut fixture, &configurations.stream);
     let line = ["dead-letters", "drop", "--all", "--yes", "--reason", "a test"];
     let (exit, said) = run(&fixture, &line).await;

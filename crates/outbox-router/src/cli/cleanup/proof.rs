@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use relay::{
     Case, Code, Failure, Lsn, Name,
     delivered::{Acknowledged, Confirmed, Covered, EventsSince, Evidence, Horizon, Place},
+    held::TableMark,
     source::{
         SlotHealth,
         publication::{self, Watched},
@@ -53,6 +54,8 @@ pub(super) struct Proof {
     pub(super) covered: Covered,
     /// From where on rows are events.
     pub(super) since: Arc<BTreeMap<Place, EventsSince>>,
+    /// The table of held events that the witness relies on.
+    pub(super) held: TableMark,
 }
 
 /// Where slot and witness stand.
@@ -101,7 +104,13 @@ pub(super) async fn prove(
         if let Some(covered) = horizon.covered(&confirmed) {
             let since = check_published(session, config, &standing.witness).await?;
             Box::pin(check_next_start(config, access)).await?;
-            return Ok(Proof { horizon, confirmed, covered, since });
+            return Ok(Proof {
+                horizon,
+                confirmed,
+                covered,
+                since,
+                held: standing.witness.held_table,
+            });
         }
         if Instant::now() >= until {
             let what = format!(
@@ -149,7 +158,8 @@ async fn check_next_start(config: &Config, access: Access<'_>) -> Result<(), Tas
     let (reading, stored) = witness::read_together(&records, &source).await?;
     let Some(known) = stored.witness else { return Ok(()) };
     let found = witness::with_gaps_found(config, &known, &stored.cluster, &reading);
-    Ok(check_nothing_open(&found)?)
+    check_nothing_open(&found)?;
+    Ok(reading.held.check_there(known.held_table)?)
 }
 
 fn check_nothing_open(witness: &Witness) -> Result<(), Failure> {

@@ -136,7 +136,7 @@ fn since(
         timelines: &source.timelines,
         reading: &source.slot_reading,
         catalog: source.catalog.clone(),
-        held: source.held,
+        held: source.held.reading(),
     };
     gaps_since(witness, expected, present).into_iter().map(|gap| gap.failure).collect()
 }

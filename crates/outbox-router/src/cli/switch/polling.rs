@@ -6,6 +6,7 @@ use relay::{
     Case, Code, Failure, Lsn, Name,
     delivered::StreamEnd,
     handover::switch::{SwitchState, ToPolling},
+    held::TableMark,
 };
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
@@ -263,6 +264,7 @@ impl Switching<'_> {
         // Rows of a gap are not delivered, and would be marked.
         let Some((witness, cluster)) = witness else {
             self.switched.refuse_polled(self.books).await?;
+            reading.held.check_there(TableMark::default())?;
             witness::baseline(self.config, reading, &[])?;
             let publication = self.config.postgres.publication.as_str();
             let left = self.switched.left_out(self.books, publication).await?;

@@ -4,6 +4,7 @@
 
 use relay::{
     Case, Code, Failure, Outboxes, TableName,
+    held::TableMark,
     source::{Catalog, SlotKind, SlotReading, quote_identifier},
 };
 use tokio_postgres::Client;
@@ -29,7 +30,7 @@ use crate::{
     },
     prepare,
     retention::{
-        RetentionSettings,
+        RetentionSettings, check_whole,
         session::{Backend, Session},
         target::Target,
     },
@@ -409,7 +410,8 @@ async fn retention(
         let work = async {
             let backend = Backend::prepare(&client, &settings).await?;
             let session = Session { client: &client, backend: &backend };
-            let mut failures = Vec::new();
+            let whole = check_whole(session, &settings, TableMark::default()).await;
+            let mut failures = Vec::from_iter(whole.err());
             for outbox in &settings.tables {
                 let found = async {
                     let target = Target::find(session, &settings, outbox).await?;
