@@ -54,7 +54,31 @@ async fn neither_the_zone_nor_the_time_of_a_writer_hides_a_missing_row() {
     let kept = "SELECT event_id, code FROM outbox_router.left_out \
          WHERE table_oid = 'outbox'::regclass AND pipeline IS NOT NULL";
     let kept = session.query_one(kept, &[]).await.unwrap();
-    assert_eq!((kept.get::<_, String>(0), kept.get::<_, String>(1)), (id, "R003".to_owned()));
+    assert_eq!(
+        (kept.get::<_, String>(0), kept.get::<_, String>(1)),
+        (id.clone(), "R003".to_owned())
+    );
+    // The witness has that rows were left out, whatever becomes of the table.
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let delete = ["--set", "retention.mode=delete", "--set", "retention.keep=0s"];
+    let line = [&["cleanup", "--yes", "--older", "--admin-url", &url][..], &delete].concat();
+    let cleaned = fixture.router.command(&line).await.unwrap();
+    assert_eq!(cleaned.status.code(), Some(0), "{}", String::from_utf8_lossy(&cleaned.stderr));
+    let left = async || -> String {
+        session.query_one("SELECT string_agg(id::text, ' ') FROM outbox", &[]).await.unwrap().get(0)
+    };
+    assert_eq!(left().await, id);
+    session.batch_execute("DROP TABLE outbox_router.left_out").await.unwrap();
+    let gone = "the table outbox_router.left_out does not exist";
+    let cleaned = fixture.router.command(&line).await.unwrap();
+    let said = String::from_utf8_lossy(&cleaned.stderr);
+    assert_eq!(cleaned.status.code(), Some(1), "{said}");
+    assert!(said.contains("P038") && said.contains(gone), "{said}");
+    drop_slot(&session).await;
+    let (exit, answer, said) = recover(&fixture, &["--skip-bad"]).await;
+    assert_eq!(exit, Some(1), "no other table is made in its place: {answer:#}{said}");
+    assert!(said.contains(gone), "{said}");
+    assert_eq!(left().await, id);
 }
 
 #[tokio::test]

@@ -1,11 +1,12 @@
 //! What is confirmed and not delivered.
 
 use e2e::{PUBLICATION, SHORT_DEADLINE, SLOT, wait_committed};
-use testbed::postgres::create_slot;
+use serde_json::Value;
+use testbed::postgres::{DATABASE, SUPERUSER, create_slot};
 
 use super::{
     DEADLINE, builder, check_gone_are_delivered, cleanup, count, load, started, wait_left,
-    wait_waiting,
+    wait_swept, wait_waiting,
 };
 
 const A_GAP: &str = "a gap is open";
@@ -82,4 +83,37 @@ async fn rows_that_the_publication_left_out_are_not_removed() {
         fixture.router.wait_state("failed", SHORT_DEADLINE).await.unwrap();
         fixture.accept().await.unwrap();
     }
+}
+
+/// Its topic has no such name, so it is in none; the line that says so is gone with its table.
+#[tokio::test]
+async fn a_row_that_a_recovery_has_left_out_stays_while_nothing_says_which_that_is() {
+    let (mut fixture, session) = started(builder()).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    fixture.postgres.wait_slot_free(SLOT, SHORT_DEADLINE).await.unwrap();
+    let lost = format!(
+        "SELECT pg_drop_replication_slot('{SLOT}'); \
+         INSERT INTO outbox (aggregate_type, aggregate_id, event_type) \
+           VALUES ('no such/topic', 'key', 'Changed')"
+    );
+    session.batch_execute(&lost).await.unwrap();
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let line = ["recover", "--skip-bad", "--yes", "--admin-url", &url];
+    let output = fixture.router.command(&line).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fixture.restart().await.unwrap();
+    wait_swept(&mut fixture).await;
+    assert_eq!(count(&session, "outbox").await, 1);
+    session.batch_execute("DROP TABLE outbox_router.left_out").await.unwrap();
+    let refused = |status: &Value| {
+        let failure = status.pointer("/retention/failure");
+        failure.is_some_and(|failure| failure.to_string().contains("left_out does not exist"))
+    };
+    fixture.router.wait_status("a refusal", SHORT_DEADLINE, refused).await.unwrap();
+    // The next session of another process has it from the witness, too.
+    fixture.kill_router().await.unwrap();
+    fixture.restart().await.unwrap();
+    fixture.router.wait_status("a refusal", SHORT_DEADLINE, refused).await.unwrap();
+    assert_eq!(count(&session, "outbox").await, 1);
 }

@@ -28,6 +28,7 @@ mod hoster;
 mod http;
 mod migrate;
 mod new_slot;
+mod noted_left_out;
 mod noted_topics;
 mod of_slot;
 mod one_table;

@@ -79,6 +79,14 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
              that it has now, `outbox-router dead-letters drop --left-out --id ID {admin}`",
         ),
         case_remedy(
+            Case::LeftOutGone,
+            "the table outbox_router.left_out is gone, which says what rows are in no topic since \
+             they were left out",
+            "restore the table from a backup. If that cannot be: `outbox-router where` tells of a \
+             row whether a topic has it, and `outbox-router replay` sends it; once every row that \
+             was left out is sent or given up, a table without lines says so: {statements}",
+        ),
+        case_remedy(
             Case::RetentionPolled,
             "workers of a configuration that polls (postgres.source = \"polling\") have, or may have, \
              rows of the table to deliver, which nothing here shows",

@@ -38,7 +38,7 @@ pub(crate) async fn read_table(
     if held == Seen::Hidden || (held, version) == (Seen::Readable, Seen::Hidden) {
         return Ok(TableFound::Hidden);
     }
-    let statement = statement(pipeline, held == Seen::Readable, version == Seen::Readable);
+    let statement = statement(pipeline, (held, version));
     let mut row = one_row(sql, what, &statement).await?;
     let (origin, writes, open) = (row.nullable()?, row.parsed()?, row.parsed()?);
     let events = row.parsed()?;
@@ -55,9 +55,9 @@ pub(crate) async fn read_table(
 
 /// What the writes have recorded, and how many events are open; nothing of a table that cannot be
 /// read.
-fn statement(Pipeline { name, slot }: &Pipeline, has_held: bool, has_version: bool) -> String {
+fn statement(Pipeline { name, slot }: &Pipeline, (held, version): (Seen, Seen)) -> String {
     let (name, slot) = (quote_literal(name), quote_literal(slot));
-    let events = if has_held {
+    let events = if held == Seen::Readable {
         format!(
             "(select count(*) from outbox_router.held \
                where pipeline = {name} and slot = {slot} \
@@ -66,7 +66,7 @@ fn statement(Pipeline { name, slot }: &Pipeline, has_held: bool, has_version: bo
     } else {
         "0".to_owned()
     };
-    if !has_version {
+    if version != Seen::Readable {
         return format!("select null, 0, 0, {events}");
     }
     format!(

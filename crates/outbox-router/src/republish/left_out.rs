@@ -2,7 +2,7 @@
 //! `outbox_router.left_out`. They are in no topic, and older than the slot, so retention would take
 //! them for delivered ones: it keeps them by [`is_left_out`].
 
-use relay::{Failure, TableName};
+use relay::{Case, Failure, Name, TableName, witness::RowsLeftOut};
 use tokio_postgres::{Client, Row};
 
 use crate::{
@@ -49,7 +49,7 @@ pub(crate) struct LeftOut {
 }
 
 /// Makes the table, or its columns, where they are missing, in a schema that is there, and lets the
-/// router's role read it.
+/// router's role read it. Where the witness has that there was one, [`check_there`] comes before.
 ///
 /// # Errors
 /// The role may not make it, or the connection breaks.
@@ -79,6 +79,40 @@ pub(crate) async fn make(client: &Client, router: Option<&str>) -> Result<(), Fa
 /// The connection breaks.
 pub(crate) async fn exists(client: &Client) -> Result<bool, Failure> {
     held::exists(client, "left_out").await.map_err(sql_failure)
+}
+
+/// Checks that the table is there where rows were `noted` in it, as the witness has it: without it
+/// they would count as sent.
+///
+/// # Errors
+/// [`Case::LeftOutGone`]: it is not there; or the connection breaks.
+pub(crate) async fn check_there(client: &Client, noted: RowsLeftOut) -> Result<(), Failure> {
+    if noted == RowsLeftOut::None || exists(client).await? {
+        return Ok(());
+    }
+    let what = "the table outbox_router.left_out does not exist, and rows were noted in it that \
+                are in no topic: which they are is not known, so every row may be one";
+    let table: Vec<&str> = TABLE.split_whitespace().collect();
+    let make = format!("create schema if not exists \"outbox_router\"; {}", table.join(" "));
+    Err(Failure::of(Case::LeftOutGone, what).naming(Name::Statements, make))
+}
+
+/// Whether rows of a pipeline are noted; `None`: there is no such table. One that this role may not
+/// read may have some.
+///
+/// # Errors
+/// The connection breaks.
+pub(crate) async fn noted(client: &Client, pipeline: &str) -> Result<Option<RowsLeftOut>, Failure> {
+    if !exists(client).await? {
+        return Ok(None);
+    }
+    if !held::are_readable(&mut { client }, "outbox_router.left_out", ["left_out"]).await? {
+        return Ok(Some(RowsLeftOut::Noted));
+    }
+    let any = "select exists (select from outbox_router.left_out where pipeline = $1)";
+    let row = client.query_one(any, &[&pipeline]).await.map_err(sql_failure)?;
+    let any: bool = row.try_get(0).map_err(sql_failure)?;
+    Ok(Some(if any { RowsLeftOut::Noted } else { RowsLeftOut::None }))
 }
 
 /// Writes down which rows of a table a run has left out; the run is a line of

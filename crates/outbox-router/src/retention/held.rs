@@ -3,6 +3,7 @@
 use relay::{
     Case, Failure, Name, TableName,
     held::{TableMark, TableReading},
+    witness::RowsLeftOut,
 };
 
 use super::{
@@ -57,17 +58,26 @@ pub(super) async fn find(session: Session<'_>) -> Result<HeldTable, Failure> {
     }
 }
 
+/// What the router, or the witness, has of tables without which rows would count as delivered.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ReliedOn {
+    /// The table of held events.
+    pub(crate) held: TableMark,
+    /// Whether rows were noted as left out of what was sent.
+    pub(crate) left_out: RowsLeftOut,
+}
+
 /// Checks that the table has every event that this pipeline's writes have left open, by what they
-/// have recorded beside it, and by `relied_on`: what the router, or the witness, had of the table
-/// before it is read here. A router finds at its next start that some are gone (P036, P037); until
+/// have recorded beside it, and by `relied_on`, which was read before the table is read here; and
+/// that the table of the rows that were left out is there, if there was one. A router finds at its next start that some are gone (P036, P037); until
 /// then it does not look.
 ///
 /// # Errors
-/// Some are gone, or the table is: their rows are not known. Or the connection breaks.
+/// Some are gone, or a table is: their rows are not known. Or the connection breaks.
 pub(crate) async fn check_whole(
     session: Session<'_>,
     settings: &RetentionSettings,
-    relied_on: TableMark,
+    relied_on: ReliedOn,
 ) -> Result<(), Failure> {
     let pipeline = Pipeline { name: settings.name.clone(), slot: settings.slot.clone() };
     let found = read_table(&mut { session.client }, &pipeline).await?;
@@ -81,11 +91,12 @@ pub(crate) async fn check_whole(
         );
         return Err(Failure::of(Case::RetentionHeldGone, what));
     }
-    found.check_whole(relied_on).map_err(|failure| {
+    found.check_whole(relied_on.held).map_err(|failure| {
         let what =
             format!("{}: the rows of these events are not known, so all stay", failure.message);
         Failure::of(Case::RetentionHeldGone, what)
-    })
+    })?;
+    left_out::check_there(session.client, relied_on.left_out).await
 }
 
 /// Checks that every open event names its row. The table's name alone says nothing: it may have

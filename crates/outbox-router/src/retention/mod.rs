@@ -40,7 +40,7 @@ pub(crate) mod target;
 mod task;
 mod time;
 
-pub(crate) use held::check_whole;
+pub(crate) use held::{ReliedOn, check_whole};
 pub use report::{RetentionReport, TableFigures, TableReport};
 pub use rows::covered_sql;
 pub(crate) use rows::{is_event_sql, precedes_sql};

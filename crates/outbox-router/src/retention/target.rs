@@ -1,14 +1,11 @@
 //! A table from which rows are removed, and what a sweep needs of it.
 
-use relay::{
-    Case, Code, Failure, Name, OutboxTable, TableName, held::TableMark, row_columns,
-    source::TableKind,
-};
+use relay::{Case, Code, Failure, Name, OutboxTable, TableName, row_columns, source::TableKind};
 
 use super::{
     archive::{self, Archive},
     column::{Column, columns},
-    held::{self, HeldTable},
+    held::{self, HeldTable, ReliedOn},
     partitions::root::{Known, Root},
     polled,
     references::{self, Reference},
@@ -145,7 +142,7 @@ impl Target {
         &self,
         session: Session<'_>,
         settings: &RetentionSettings,
-        relied_on: TableMark,
+        relied_on: ReliedOn,
     ) -> Result<(), Failure> {
         self.check_others(session, settings).await?;
         held::check_whole(session, settings, relied_on).await?;

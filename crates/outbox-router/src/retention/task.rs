@@ -26,7 +26,9 @@ use tokio::{
 use super::{
     abandoned,
     events::event_parts,
-    figures, horizon,
+    figures,
+    held::ReliedOn,
+    horizon,
     obstacle::obstacle,
     partitions::{self, course::Looks},
     report::RetentionReport,
@@ -317,8 +319,11 @@ impl Round<'_> {
         covered: Covered,
         looks: &mut Looks,
     ) -> Result<(), Failure> {
-        // Before the table is read: the router goes on to write to it.
-        let relied_on = self.channels.relay.borrow().snapshot.held.table;
+        // Before the tables are read: the router goes on to write to them.
+        let relied_on = {
+            let relay = &self.channels.relay.borrow().snapshot;
+            ReliedOn { held: relay.held.table, left_out: relay.witness.left_out }
+        };
         let target = Target::find(session, self.settings, outbox).await?;
         target.check_removable(session, self.settings, relied_on).await?;
         let known = Arc::clone(&self.channels.relay.borrow().snapshot.witness.since);

@@ -10,11 +10,11 @@ use relay::{
     delivered::{EventsSince, FullXid, Place},
     held::{TableMark, TableVersion},
     source::{Catalog, History},
-    witness::LastTransaction,
+    witness::{LastTransaction, RowsLeftOut},
 };
 
 use crate::{
-    cleanup::{INDEX, SLOT, SOURCE, TABLE, ids, insert, outbox},
+    cleanup::{HOUR_AGO, INDEX, SLOT, SOURCE, TABLE, ids, insert, leave_out, outbox},
     delivered::{confirm, typed_as},
     kafka::StateCluster,
     server::{CommandOutput, Server},
@@ -158,9 +158,10 @@ impl Fixture {
     /// many open events. `None`: on none.
     async fn confirm_with(&self, open: Option<u64>) {
         confirm(&self.server);
-        let mut known = self.kafka.record().await.unwrap();
+        let mut known = self.kafka.record().await.expect("a record");
         let confirmed = self.server.sql("select confirmed_flush_lsn from pg_replication_slots");
-        (known.generation, known.position) = (known.generation + 1, confirmed.parse().unwrap());
+        let confirmed = confirmed.parse().expect("a position");
+        (known.generation, known.position) = (known.generation + 1, confirmed);
         known.held_table = open.map_or_else(TableMark::default, |open| TableMark {
             version: Some(TableVersion { origin: 7, writes: 3 }),
             open,
@@ -377,4 +378,49 @@ async fn rows_stay_while_the_table_is_gone_and_what_counts_its_events_is_there()
     let gone = "P036: the table outbox_router.held does not exist; it had 2 open events";
     refused(&fixture.cleanup().await, gone);
     assert_eq!(ids(server, "outbox"), "u1");
+}
+
+/// No line says any more which rows are in no topic.
+#[tokio::test]
+async fn rows_stay_while_the_table_of_those_that_were_left_out_is_gone() {
+    let fixture = Fixture::start().await;
+    let server = &fixture.server;
+    insert(server, "bad", HOUR_AGO);
+    insert(server, "o1", HOUR_AGO);
+    leave_out(server, "bad");
+    fixture.confirm_with(None).await;
+    let note = fixture.kafka.record().await.unwrap().note_of_left_out().unwrap();
+    fixture.kafka.put("left-out", &note).await;
+    let output = fixture.cleanup().await;
+    assert!(output.out.contains("1 rows deleted, 1 kept"), "{output:?}");
+    server.sql("drop schema outbox_router cascade");
+    for more in [&[][..], &["--older"], &["--set", "retention.mode=drop_partitions"]] {
+        let output = fixture.run(&[&["cleanup", "--yes"], &NOW[..], more].concat()).await;
+        refused(&output, "P038");
+    }
+    let output = fixture.cleanup().await;
+    refused(&output, "the table outbox_router.left_out does not exist, and rows were noted in it");
+    assert_eq!(ids(server, "outbox"), "bad");
+    // A person says that nothing is missing.
+    let (_, make) = output.err.split_once("a table without lines says so: ").expect("a statement");
+    server.sql(make.lines().next().unwrap());
+    let output = fixture.cleanup().await;
+    assert_eq!((output.exit, output.err.as_str()), (Exit::Done, ""), "{output:?}");
+    assert_eq!(ids(server, "outbox"), "");
+}
+
+/// Of an earlier slot, or by a back-fill before there is a witness.
+#[tokio::test]
+async fn the_first_witness_has_that_rows_were_left_out() {
+    let fixture = Fixture::start().await;
+    assert_eq!(fixture.kafka.record().await.unwrap().left_out, RowsLeftOut::None);
+    leave_out(&fixture.server, "bad");
+    let again = fixture.run(&["setup", "--apply"]).await;
+    assert_eq!(again.exit, Exit::Done, "{again:?}");
+    assert_eq!(fixture.kafka.record().await.unwrap().left_out, RowsLeftOut::Noted);
+    let forgotten = fixture.run(&["teardown", "--apply", "--yes", "--forget"]).await;
+    assert_eq!(forgotten.exit, Exit::Done, "{forgotten:?}");
+    let made = fixture.run(&["setup", "--apply"]).await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    assert_eq!(fixture.kafka.record().await.unwrap().left_out, RowsLeftOut::Noted);
 }

@@ -125,6 +125,19 @@ async fn nothing_is_marked_while_the_table_is_gone_in_which_events_were_open() {
     assert_eq!((given_up.exit, given_up.err.as_str()), (Exit::Done, ""), "{given_up:?}");
 }
 
+/// Which rows are in no topic, that table alone says.
+#[tokio::test]
+async fn nothing_is_marked_while_the_table_of_rows_that_were_left_out_is_gone() {
+    let fixture = Fixture::start().await;
+    let note = fixture.kafka.record().await.expect("a record").note_of_left_out();
+    fixture.kafka.put("left-out", &note.expect("no row was left out before")).await;
+    let refused = fixture.switch(&["--older", "give-up"]).await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    let gone = "P038: the table outbox_router.left_out does not exist";
+    assert!(refused.err.contains(gone), "{refused:?}");
+    assert_eq!((fixture.pending().as_str(), fixture.slots().as_str()), ("1 2 3 4", "1"));
+}
+
 /// Its rows came with it, past every slot.
 #[tokio::test]
 async fn what_a_partition_had_before_it_was_attached_is_from_before() {

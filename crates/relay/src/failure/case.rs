@@ -258,6 +258,8 @@ cases! {
     RetentionDetached = "retention_detached" of Retention,
     /// Events that wait for a person are gone from the table of held events.
     RetentionHeldGone = "retention_held_gone" of Retention,
+    /// The table of the rows that were left out of what was sent is gone.
+    LeftOutGone = "left_out_gone" of Retention,
     /// A foreign key references a row that is to be removed.
     RetentionReferenced = "retention_referenced" of Retention,
     /// A foreign key deletes rows of an outbox with those that are to be removed.

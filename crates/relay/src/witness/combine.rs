@@ -16,7 +16,8 @@ use crate::{
 /// * of each topic, the id that the record with more changes names, and every topic that is lost;
 /// * partition counts of topics that the later holders have none of. A later holder's own count
 ///   stays: it may have records in flight under it, and has not read of another count that an
-///   earlier holder wrote late.
+///   earlier holder wrote late;
+/// * that rows were left out of what was sent.
 ///
 /// # Errors
 /// One of the records cannot be read. That record may be the one that counts, so the others are not
@@ -51,6 +52,7 @@ pub(crate) fn join(witnesses: impl IntoIterator<Item = Witness>) -> Option<Witne
     }
     for other in all {
         first.take_over_topics(&other);
+        first.learn_left_out(&other);
         first.take_over_acceptances(&other);
         for gap in other.gaps {
             if !first.gaps.iter().any(|known| known.is_same(&gap)) {
@@ -70,6 +72,7 @@ mod tests {
     use crate::{
         failure::Code,
         source::{Gap, History, Interval, Mark, ServerMoment},
+        witness::{RowsLeftOut, acceptance::Changed},
     };
 
     fn at(generation: u64, position: u64) -> Witness {
@@ -143,5 +146,23 @@ mod tests {
         let joined = join([missing, old, replaced]).unwrap();
         let codes: Vec<Code> = joined.gaps.iter().map(|gap| gap.failure.code).collect();
         assert_eq!(codes, [Code::PublicationReplaced, Code::SlotMissing]);
+    }
+
+    #[test]
+    fn that_rows_were_left_out_is_known_by_a_note_beside_a_router_and_by_what_follows() {
+        let router = at(2, 100);
+        let note = router.note_of_left_out().unwrap();
+        let known = join([note.clone(), router.clone()]).unwrap();
+        assert_eq!(known, Witness { left_out: RowsLeftOut::Noted, ..router.clone() });
+        assert_eq!(known.note_of_left_out(), None);
+        let mut session = router;
+        assert_eq!(session.learn_left_out(&known), Changed::Yes);
+        assert_eq!(session.learn_left_out(&known), Changed::No);
+        assert_eq!(session.left_out, RowsLeftOut::Noted);
+        let accepted = known.accept(&[], at(1, 200), "ann");
+        assert_eq!(accepted.left_out, RowsLeftOut::Noted, "an acceptance is of gaps");
+        // A table that is gone says nothing; one that is there does.
+        assert_eq!(known.clone().with_left_out(None), known);
+        assert_eq!(known.with_left_out(Some(RowsLeftOut::None)).left_out, RowsLeftOut::None);
     }
 }

@@ -73,9 +73,21 @@ pub struct Witness {
     /// The table of held events that the position relies on; without a version if nothing was
     /// written to it, or since an acceptance after which the next session's table is the measure.
     pub held_table: TableMark,
+    /// Whether rows were left out of what was sent.
+    pub left_out: RowsLeftOut,
     /// Where the pipeline began without a witness, until a person accepts that: nothing says
     /// whether earlier rows were produced.
     pub began_without: Option<Mark>,
+}
+
+/// Whether rows were left out of what was sent: they are in no topic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RowsLeftOut {
+    /// None, as far as is known.
+    #[default]
+    None,
+    /// Some. Which they are, a table of the database alone says (`outbox_router.left_out`).
+    Noted,
 }
 
 /// A table whose name another table has taken. It may have been renamed long before, and its rows
@@ -161,6 +173,7 @@ impl Witness {
             gaps: Vec::new(),
             accepted: Vec::new(),
             held_table: TableMark::default(),
+            left_out: RowsLeftOut::None,
             began_without: None,
         }
     }

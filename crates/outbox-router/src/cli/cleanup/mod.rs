@@ -190,7 +190,7 @@ impl Cleanup<'_> {
         proof: &Proof,
     ) -> Result<(Target, DeliveredRows), Failure> {
         let target = target?;
-        target.check_removable(self.session, self.settings, proof.held).await?;
+        target.check_removable(self.session, self.settings, proof.relied_on).await?;
         let events = event_parts(self.session, (&target.name, target.oid), &proof.since).await?;
         let delivered = proof.covered.rows_of(events);
         Ok(match self.args.older {

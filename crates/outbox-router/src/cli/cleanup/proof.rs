@@ -6,7 +6,6 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use relay::{
     Case, Code, Failure, Lsn, Name,
     delivered::{Acknowledged, Confirmed, Covered, EventsSince, Evidence, Horizon, Place},
-    held::TableMark,
     source::{
         SlotHealth,
         publication::{self, Watched},
@@ -30,7 +29,7 @@ use crate::{
         slot,
     },
     prepare,
-    retention::{horizon, session::Session},
+    retention::{ReliedOn, horizon, session::Session},
 };
 
 /// Between two looks at slot and witness.
@@ -54,8 +53,8 @@ pub(super) struct Proof {
     pub(super) covered: Covered,
     /// From where on rows are events.
     pub(super) since: Arc<BTreeMap<Place, EventsSince>>,
-    /// The table of held events that the witness relies on.
-    pub(super) held: TableMark,
+    /// What the witness relies on.
+    pub(super) relied_on: ReliedOn,
 }
 
 /// Where slot and witness stand.
@@ -104,13 +103,9 @@ pub(super) async fn prove(
         if let Some(covered) = horizon.covered(&confirmed) {
             let since = check_published(session, config, &standing.witness).await?;
             Box::pin(check_next_start(config, access)).await?;
-            return Ok(Proof {
-                horizon,
-                confirmed,
-                covered,
-                since,
-                held: standing.witness.held_table,
-            });
+            let Witness { held_table, left_out, .. } = standing.witness;
+            let relied_on = ReliedOn { held: held_table, left_out };
+            return Ok(Proof { horizon, confirmed, covered, since, relied_on });
         }
         if Instant::now() >= until {
             let what = format!(

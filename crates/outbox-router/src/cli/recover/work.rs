@@ -30,6 +30,7 @@ use crate::{
         Confirmation, Exit, Form, TaskError, Terminal, accept,
         decision_args::{Decider, Effect},
         new_slot,
+        noted_left_out::make_left_out,
         replay::BadRow,
         republication::{BEGIN, OutboxRows, Progress, place},
         witness::recoverable_gaps,
@@ -128,7 +129,7 @@ impl Recovery<'_> {
     async fn begin(&self, interrupted: Option<&PastRun>) -> Result<Run<'_>, TaskError> {
         journal::make(self.books).await?;
         if self.args.bad == BadRow::Skip {
-            left_out::make(self.books, self.access.role_of_router().as_deref()).await?;
+            make_left_out(self.books, self.config, self.access).await?;
         }
         if let Some(interrupted) = interrupted {
             return Ok(Run::resume(self.books, interrupted));
@@ -451,7 +452,9 @@ impl Recovery<'_> {
         }
         let open: Vec<OpenFinding> = open.into_iter().map(OpenFinding::Gap).collect();
         let by = self.args.decision.decider(self.access.environment).by;
+        let noted = left_out::noted(self.books, &self.config.name).await?;
         let next = facts.closed(self.config, &open, &by)?.with_recovered(closed);
+        let next = next.with_left_out(noted);
         Ok(self.records.write(COMMAND, &next).await?)
     }
 }

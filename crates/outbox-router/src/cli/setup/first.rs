@@ -9,20 +9,21 @@ use relay::{
     Case, Code, Failure, Name, TableName, TopicName,
     delivered::compared::altered,
     source::{Catalog, Oid},
-    witness::{OpenFinding, ProducedTo, Witness},
+    witness::{OpenFinding, ProducedTo, RowsLeftOut, Witness},
 };
 use tokio_postgres::Client;
 
 use crate::{
     cli::{
         RecordPart, TaskError,
-        connect::Access,
+        connect::{Access, with_connection},
         witness::{self, PipelineRecords, Records},
     },
     codes::hint_of_open,
     config::Config,
     polling::sql::named_oids,
     prepare,
+    republish::left_out,
     shell::SourceReading,
 };
 
@@ -200,11 +201,26 @@ pub(super) async fn record(
         Some(known) => {
             // A router may have begun without it.
             records.note_topics(made.produced_to).await?;
+            if noted_left_out(config, access).await? == RowsLeftOut::Noted {
+                records.note_left_out().await?;
+            }
             let known = witness::with_gaps_found(config, known, &stored.cluster, &reading);
             Ok(report_existing(&known, out)?)
         }
-        None => make(&records, &stored, made, config, reading, out).await,
+        None => {
+            let left_out = noted_left_out(config, access).await?;
+            make((&records, &stored), (made, left_out), config, reading, out).await
+        }
     }
+}
+
+/// Whether rows of this pipeline are noted that a back-fill, or a command of an earlier slot, has
+/// left out.
+async fn noted_left_out(config: &Config, access: Access<'_>) -> Result<RowsLeftOut, TaskError> {
+    let noted = with_connection(access, "setup", async |client| {
+        Ok(left_out::noted(client, &config.name).await?)
+    });
+    Ok(noted.await?.unwrap_or_default())
 }
 
 async fn find(
@@ -223,9 +239,8 @@ async fn find(
 }
 
 async fn make(
-    records: &Records,
-    stored: &PipelineRecords,
-    made: Slot<'_>,
+    (records, stored): (&Records, &PipelineRecords),
+    (made, left_out): (Slot<'_>, RowsLeftOut),
     config: &Config,
     reading: SourceReading,
     out: Out<'_>,
@@ -242,6 +257,7 @@ async fn make(
     let begun = begun.with_older_rows_sent(made.sent, &baseline.catalog);
     let begun = begun.with_produced(made.produced_to);
     let first = Witness {
+        left_out,
         began_without: (made.origin == SlotOrigin::Before).then(|| baseline.beginning()),
         ..begun
     };

@@ -21,8 +21,10 @@ use crate::{
     cli::{
         Effect, Exit, Form, TaskError, Terminal, accept,
         connect::{Access, denied, with_connection},
+        noted_left_out::make_left_out,
         republication::{OutboxRows, session},
         shown_bytes,
+        witness::Records,
     },
     codes::ADMIN,
     config::Config,
@@ -30,7 +32,7 @@ use crate::{
     prepare,
     republish::{
         journal::{self, Completeness, Run, Subject},
-        left_out::{self, LeftOut},
+        left_out::LeftOut,
     },
     shell::{Source, SourceReading, Transactions, Unsendable},
     wording::count,
@@ -106,11 +108,10 @@ impl Work<'_> {
         };
         let rows = self.rows(&reading, &unsendable).await?;
         journal::make(self.client).await.map_err(denied)?;
-        let router = self.access.role_of_router();
-        left_out::make(self.client, router.as_deref()).await.map_err(denied)?;
+        make_left_out(self.client, self.config, self.access).await.map_err(denied)?;
         // A slot moves at once, whatever becomes of a transaction: the notes are there before.
         let run = self.note(&unsendable, &rows).await?;
-        let past = match self.advance(unsendable.commit_at).await {
+        let past = match self.pass(&unsendable, &rows).await {
             Ok(past) => past,
             Err(error) => {
                 drop(run.end("failed: the slot was not moved", Completeness::Partial).await);
@@ -120,6 +121,16 @@ impl Work<'_> {
         let outcome = format!("complete: slot {} was moved to {past}", self.config.postgres.slot);
         run.end(&outcome, Completeness::Complete).await.map_err(denied)?;
         self.report(&unsendable, &rows, Some(run.id()), terminal)
+    }
+
+    /// Has the witness say that rows were left out, and moves the slot past the transaction.
+    async fn pass(&self, unsendable: &Unsendable, rows: &[OfTable]) -> Result<Lsn, TaskError> {
+        if rows.iter().any(|of| !of.ids.is_empty())
+            && let Some(records) = Records::of(self.config, self.access)?
+        {
+            records.note_left_out().await?;
+        }
+        self.advance(unsendable.commit_at).await
     }
 
     /// Moves the slot past the transaction, once no process holds it.

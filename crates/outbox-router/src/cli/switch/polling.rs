@@ -27,6 +27,7 @@ use crate::{
     codes::ADMIN,
     config::print_duration,
     postgres::quote_identifier,
+    republish::left_out,
     shell::SlotHolder,
 };
 
@@ -276,6 +277,7 @@ impl Switching<'_> {
         };
         let streamed: Vec<u32> = witness.tables.iter().map(|table| table.as_u32()).collect();
         self.switched.refuse_unstreamed(self.books, &streamed).await?;
+        left_out::check_there(self.books, witness.left_out).await?;
         let left = witness::check_as_left(self.config, &witness, &cluster, reading)?;
         let left = left.iter().find(|failure| failure.code == Code::TableUnconfigured);
         match left {

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use pgoutput::{Lsn, Oid};
 
-use super::{ACCEPTED_MAX, Acceptance, Former, LastTransaction, LostTopic, Witness};
+use super::{ACCEPTED_MAX, Acceptance, Former, LastTransaction, LostTopic, RowsLeftOut, Witness};
 use crate::{
     delivered::compared::ClosedGap,
     failure::{Code, Failure},
@@ -194,6 +194,8 @@ impl Witness {
             } else {
                 self.held_table
             },
+            // No acceptance says that the table is not needed any more.
+            left_out: self.left_out,
             tables,
             ..fresh
         };
@@ -209,6 +211,35 @@ impl Witness {
         let last = self.accepted.iter_mut().filter(|one| one.generation == generation);
         last.for_each(|acceptance| acceptance.recovered = Some(recovered));
         self
+    }
+
+    /// This record, which says whether rows of the pipeline are noted as left out; `None`: there is
+    /// no table of them, and what was known stays.
+    #[must_use]
+    pub fn with_left_out(mut self, noted: Option<RowsLeftOut>) -> Self {
+        self.left_out = noted.unwrap_or(self.left_out);
+        self
+    }
+
+    /// A record that says no more than that rows were left out, to be combined with this one and
+    /// with those of a router that runs now; `None` where this one says so.
+    #[must_use]
+    pub fn note_of_left_out(&self) -> Option<Self> {
+        let (generation, left_out) = (self.generation, RowsLeftOut::Noted);
+        (self.left_out == RowsLeftOut::None).then(|| Self {
+            generation,
+            left_out,
+            ..Self::at(Lsn::ZERO)
+        })
+    }
+
+    /// Takes over from another record of the same generation that rows were left out.
+    pub(super) fn learn_left_out(&mut self, other: &Self) -> Changed {
+        if (self.left_out, other.left_out) != (RowsLeftOut::None, RowsLeftOut::Noted) {
+            return Changed::No;
+        }
+        self.left_out = RowsLeftOut::Noted;
+        Changed::Yes
     }
 
     /// This record after a person has accepted something that stops nothing: that the pipeline

@@ -12,7 +12,9 @@ use self::{
     text::{MarkText, VERSION, lsn},
     topics::{LostText, TopicText},
 };
-use super::{Acceptance, Former, LastTransaction, Recovered, Witness, record::PARTITIONS_MAX};
+use super::{
+    Acceptance, Former, LastTransaction, Recovered, RowsLeftOut, Witness, record::PARTITIONS_MAX,
+};
 use crate::{
     delivered::{FullXid, Horizon},
     failure::{Case, Code, Failure, Name},
@@ -65,6 +67,8 @@ struct WitnessText {
     accepted: Vec<AcceptanceText>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     held_table: Option<HeldTableText>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    left_out: bool,
     began_without: Option<MarkText>,
 }
 
@@ -189,6 +193,7 @@ impl Witness {
             gaps: self.gaps.iter().map(GapText::of).collect(),
             accepted: self.accepted.iter().map(AcceptanceText::of).collect(),
             held_table: HeldTableText::of(self.held_table),
+            left_out: self.left_out == RowsLeftOut::Noted,
             began_without: self.began_without.as_ref().map(MarkText::of),
         };
         // This cannot fail: all map keys are strings or integers, and there are no floats.
@@ -256,6 +261,7 @@ impl Witness {
                 .map(AcceptanceText::read)
                 .collect::<Result<_, _>>()?,
             held_table: text.held_table.map(HeldTableText::read).transpose()?.unwrap_or_default(),
+            left_out: if text.left_out { RowsLeftOut::Noted } else { RowsLeftOut::None },
             began_without: text.began_without.map(MarkText::read).transpose()?,
         })
     }
@@ -396,6 +402,7 @@ mod tests {
         let interval = Interval { from: Some(mark(7)), to: mark(9) };
         let failure = Failure::of(Case::PutBack, "table public.outbox was taken out")
             .naming(Name::Table, "public.outbox");
+        let version = Some(TableVersion { origin: u128::MAX - 9, writes: 12 });
         let mut catalog = samples::healthy();
         for table in &mut catalog.publication.as_mut().unwrap().tables {
             table.columns.clear();
@@ -456,10 +463,8 @@ mod tests {
                 generation: 3,
                 recovered: Some(Recovered { rows: 5_000, records: 4_999 }),
             }],
-            held_table: TableMark {
-                version: Some(TableVersion { origin: u128::MAX - 9, writes: 12 }),
-                open: 3,
-            },
+            held_table: TableMark { version, open: 3 },
+            left_out: RowsLeftOut::Noted,
             began_without: Some(mark(1)),
         }
     }

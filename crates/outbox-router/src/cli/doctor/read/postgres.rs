@@ -4,7 +4,6 @@
 
 use relay::{
     Case, Code, Failure, Outboxes, TableName,
-    held::TableMark,
     source::{Catalog, SlotKind, SlotReading, quote_identifier},
 };
 use tokio_postgres::Client;
@@ -30,7 +29,7 @@ use crate::{
     },
     prepare,
     retention::{
-        RetentionSettings, check_whole,
+        ReliedOn, RetentionSettings, check_whole,
         session::{Backend, Session},
         target::Target,
     },
@@ -410,7 +409,7 @@ async fn retention(
         let work = async {
             let backend = Backend::prepare(&client, &settings).await?;
             let session = Session { client: &client, backend: &backend };
-            let whole = check_whole(session, &settings, TableMark::default()).await;
+            let whole = check_whole(session, &settings, ReliedOn::default()).await;
             let mut failures = Vec::from_iter(whole.err());
             for outbox in &settings.tables {
                 let found = async {

@@ -31,7 +31,9 @@ use crate::{
         BadRow, DroppedSlot,
         backlog::Backlog,
         connect::with_connection,
-        new_slot, person,
+        new_slot,
+        noted_left_out::make_left_out,
+        person,
         print_failure::print_failure,
         republication::{OutboxRows, session},
         witness::Records,
@@ -42,7 +44,6 @@ use crate::{
     prepare,
     republish::{
         journal::{self, BACKFILL as COMMAND, Completeness, PastRun, Run, Subject},
-        left_out,
         sender::Ended,
     },
     shell::{SlotCreator, SlotHolder, Source},
@@ -116,7 +117,7 @@ impl Backfill<'_> {
                 journal::let_router_read(books, &router).await;
             }
             if self.args.backfill.bad == BadRow::Skip {
-                left_out::make(books, self.access.role_of_router().as_deref()).await?;
+                make_left_out(books, self.config, self.access).await?;
             }
             // What is refused is refused before anything is made.
             self.describe(books).await?;
