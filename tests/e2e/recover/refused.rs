@@ -1,7 +1,7 @@
 //! What cannot be compared is refused before anything is changed.
 
 use e2e::{Fixture, SHORT_DEADLINE, SLOT};
-use testbed::postgres::DATABASE;
+use testbed::postgres::{DATABASE, LENIENT, PgBouncer, SUPERUSER};
 
 use super::{drop_slot, recover, streaming, write};
 
@@ -135,4 +135,26 @@ async fn ids_that_are_no_uuid_need_a_word_and_are_compared_as_they_are_written()
     let (exit, answer, said) = recover(&fixture, &["--ids-unique"]).await;
     assert_eq!(exit, Some(0), "{answer:#}{said}");
     assert_eq!(answer["tables"][0]["missing"], 0, "{answer:#}");
+}
+
+/// Its server connections outlive the command, and would keep its lock.
+#[tokio::test]
+async fn nothing_is_locked_behind_a_pooler_that_passes_no_replication_on() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    write(&fixture, &session, 5).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    drop_slot(&session).await;
+    let pooler =
+        PgBouncer::start_with(fixture.postgres.port(), SUPERUSER, &[LENIENT]).await.unwrap();
+    let url = format!("postgres://{SUPERUSER}@127.0.0.1:{}/{DATABASE}", pooler.port());
+    let pooled = fixture.router.command(&["recover", "--yes", "--admin-url", &url]).await.unwrap();
+    let said = String::from_utf8_lossy(&pooled.stderr);
+    assert_eq!(pooled.status.code(), Some(1), "{said}");
+    assert!(said.contains("P002") && !said.contains("at work in process"), "{said}");
+    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+    let locks: i64 = session.query_one(locks, &[]).await.unwrap().get(0);
+    assert_eq!(locks, 0, "{said}");
+    let (exit, answer, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
 }

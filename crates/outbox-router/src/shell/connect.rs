@@ -162,6 +162,15 @@ impl Source {
         Ok(SourceReading { server, timelines, slot_reading: reading, catalog, held })
     }
 
+    /// Connects as a router does, and disconnects: a pooler that passes no replication on refuses
+    /// that, and would keep what a command has locked before on a connection of its own.
+    ///
+    /// # Errors
+    /// The connection is refused.
+    pub(crate) async fn check_replication(&self) -> Result<(), Failure> {
+        self.open().await.map(drop)
+    }
+
     /// Publication and tables alone, whatever became of the slot; as [`read`](Self::read).
     pub(crate) async fn catalog(&self, remembered: Option<&Catalog>) -> Result<Catalog, Failure> {
         let (mut open, _) = self.open().await?;

@@ -94,6 +94,7 @@ async fn carry_out(
     };
     let begun = Instant::now();
     let source = prepare::source(config, access.endpoint(COMMAND)?);
+    source.check_replication().await?;
     let done = with_connection(access, COMMAND, async |books| {
         books.batch_execute(&session()).await?;
         // While one works, the slot is held, and what is open cannot be seen.
