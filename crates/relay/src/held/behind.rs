@@ -2,7 +2,7 @@
 
 use super::TableMark;
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure},
     source::{Gap, Interval, Mark},
 };
 
@@ -57,16 +57,33 @@ impl TableFound {
         }
     }
 
-    /// Checks that there is a table where events were open in one. Who goes on without it would
-    /// take those events for delivered: nothing but the table has them. `relied_on` is what the
-    /// witness has.
+    /// Checks that there is a table where events were open in one, and that its rows are seen. Who
+    /// goes on without them would take those events for delivered: nothing but the table has them.
+    /// `relied_on` is what the witness has.
     ///
     /// # Errors
-    /// [`Code::HeldTable`]: there is none.
+    /// [`Code::HeldTable`]: there is none. [`Case::CommandDenied`]: this role may not read it.
     pub fn check_there(self, relied_on: TableMark) -> Result<(), Failure> {
         match self {
             Self::Absent(left) => check_absent(relied_on.open.max(left.open)),
+            Self::Hidden if relied_on.open > 0 => self.check_seen(),
             Self::Hidden | Self::Read(_) => Ok(()),
+        }
+    }
+
+    /// Checks that this role may read the table, where nothing says whether events are open in it.
+    ///
+    /// # Errors
+    /// [`Case::CommandDenied`]: it may not.
+    pub fn check_seen(self) -> Result<(), Failure> {
+        match self {
+            Self::Hidden => {
+                let what = "the role may not see which events are held: grant usage on schema \
+                            outbox_router, and select on outbox_router.held and \
+                            outbox_router.held_version, to it";
+                Err(Failure::of(Case::CommandDenied, what))
+            }
+            Self::Absent(_) | Self::Read(_) => Ok(()),
         }
     }
 
@@ -138,6 +155,9 @@ mod tests {
     fn without_the_table_nothing_was_open_by_the_witness_and_by_what_is_left_beside_it() {
         let none = TableMark::default();
         let absent = |left, relied_on| code(TableFound::Absent(left).check_there(relied_on));
+        let hidden = |relied_on| code(TableFound::Hidden.check_there(relied_on));
+        assert_eq!(hidden(mark(4, 0)), None, "no event is open");
+        assert_eq!(hidden(mark(4, 1)), Some(Code::AuthenticationFailed));
         assert_eq!(absent(none, none), None, "there was never a table");
         assert_eq!(absent(mark(4, 0), mark(4, 0)), None, "every event has left it");
         assert_eq!(absent(none, mark(4, 1)), Some(Code::HeldTable));

@@ -265,6 +265,7 @@ impl Switching<'_> {
         // Rows of a gap are not delivered, and would be marked.
         let Some((witness, cluster)) = witness else {
             self.switched.refuse_polled(self.books).await?;
+            reading.held.check_seen()?;
             reading.held.check_there(TableMark::default())?;
             witness::baseline(self.config, reading, &[])?;
             let publication = self.config.postgres.publication.as_str();
