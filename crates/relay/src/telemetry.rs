@@ -322,7 +322,7 @@ pub struct HeldReport {
     pub held: HeldLimits,
     /// When the transaction of the oldest of them was committed.
     pub oldest: Option<PgTimestamp>,
-    /// What the table is: everything that is confirmed and not delivered is in this one.
+    /// The table that is relied on: everything that is confirmed and not delivered is in it.
     pub table: TableMark,
     /// Since the process started.
     pub totals: HeldTotals,

@@ -37,7 +37,7 @@ pub(crate) async fn are_readable<const N: usize>(
     one_row(sql, what, &statement).await?.boolean()
 }
 
-/// What a role sees of a table of the schema.
+/// A table of the schema as a role sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
     Absent,

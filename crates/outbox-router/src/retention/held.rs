@@ -58,7 +58,8 @@ pub(super) async fn find(session: Session<'_>) -> Result<HeldTable, Failure> {
     }
 }
 
-/// What the router, or the witness, has of tables without which rows would count as delivered.
+/// The tables on which the router, or the witness, relies: without them rows would count as
+/// delivered.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ReliedOn {
     /// The table of held events.

@@ -51,7 +51,7 @@ pub(crate) struct RowOfSlot {
     /// Under which table it has come: this one, or a partition of it.
     pub(crate) relation: Oid,
     pub(crate) id: Vec<String>,
-    /// What the column of `where` said when the row was inserted; `None` where it was NULL, or
+    /// The text of the column of `where` when the row was inserted; `None` where it was NULL, or
     /// there is no `where`.
     pub(crate) said: Option<String>,
     /// Where the commit record of its transaction begins.

@@ -409,7 +409,7 @@ async fn rows_stay_while_the_table_of_those_that_were_left_out_is_gone() {
     assert_eq!(ids(server, "outbox"), "");
 }
 
-/// Of an earlier slot, or by a back-fill before there is a witness.
+/// Rows of an earlier slot, or of a back-fill before there is a witness.
 #[tokio::test]
 async fn the_first_witness_has_that_rows_were_left_out() {
     let fixture = Fixture::start().await;

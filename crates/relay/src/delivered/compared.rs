@@ -261,7 +261,7 @@ pub struct Settled {
     pub left_out: u64,
 }
 
-/// What is done about rows in no topic that `where` leaves out. As they were inserted they may have
+/// The decision about rows in no topic that `where` leaves out. As they were inserted they may have
 /// been events: an UPDATE since may have made them so, and a row does not say whether it was
 /// updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -36,7 +36,7 @@ impl TableReading {
     }
 }
 
-/// What a look at the table has found.
+/// The result of a look at the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableFound {
     /// There is none. What its writes have recorded beside it may be there still.
@@ -48,7 +48,7 @@ pub enum TableFound {
 }
 
 impl TableFound {
-    /// What was read.
+    /// The reading, where there is one.
     #[must_use]
     pub const fn reading(self) -> Option<TableReading> {
         match self {

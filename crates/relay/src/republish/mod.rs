@@ -35,17 +35,17 @@ pub struct RepublishSettings {
     pub to_topic: Option<TopicName>,
     /// A header that each record has at its end, with the value `1`.
     pub marker: Option<String>,
-    /// What `where` decides.
+    /// The part of `where`.
     pub filtering: Filtering,
 }
 
-/// What becomes of rows that the configured `where` leaves out.
+/// The part that the configured `where` has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Filtering {
-    /// They are no events.
+    /// Rows that it leaves out are no events.
     #[default]
     Applied,
-    /// They are sent: as they were inserted they may have been events.
+    /// They are sent, too: as they were inserted they may have been events.
     Ignored,
 }
 

@@ -54,9 +54,9 @@ pub struct Row {
     /// The moment that the column means; `None` where an application has made it up, or no column
     /// says it.
     pub made: Option<i64>,
-    /// What becomes of it as it is now.
+    /// Its fate as it is now.
     pub fit: Fit,
-    /// What became of it as it was inserted.
+    /// Its fate as it was inserted.
     pub inserted: Fit,
     /// Whether pgoutput sends it.
     pub is_published: bool,
@@ -308,7 +308,7 @@ impl Database {
             self.log.push(Commit { at, end: self.wal, xid, clock, sent });
         }
         self.rows.extend(rows);
-        // What is polled is an event as it is when it is read, and so is, for a switch that has
+        // A polled row is an event as it is when it is read, and so is, for a switch that has
         // looked, what commits later.
         let is_held = self.slot.is_some_and(|slot| matches!(slot.holder, Some(Holder::Command(_))));
         let is_streamed = self.switched == Switched::Streamed && !is_held;

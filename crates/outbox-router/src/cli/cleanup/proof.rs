@@ -53,7 +53,7 @@ pub(super) struct Proof {
     pub(super) covered: Covered,
     /// From where on rows are events.
     pub(super) since: Arc<BTreeMap<Place, EventsSince>>,
-    /// What the witness relies on.
+    /// The tables on which the witness relies.
     pub(super) relied_on: ReliedOn,
 }
 

@@ -63,9 +63,9 @@ pub struct RecoverArgs {
     #[arg(long = "skip-bad", num_args = 0, default_value = "stop")]
     #[arg(default_missing_value = "skip")]
     pub bad: BadRow,
-    /// What becomes of rows in no topic that `where` leaves out as they are now: an event is the
-    /// row as it was inserted, and an UPDATE since may have made it so. Without this they keep the
-    /// gaps open
+    /// Send rows in no topic that `where` leaves out as they are now, or give them up: an event is
+    /// the row as it was inserted, and an UPDATE since may have made it so. Without this they keep
+    /// the gaps open
     #[arg(long = "filtered", value_name = "WHAT")]
     pub filtered: Option<FilteredRows>,
     /// How long to wait for open transactions while the slot is created
@@ -139,7 +139,7 @@ pub enum IdTrust {
     Unique,
 }
 
-/// What becomes of rows in no topic that `where` leaves out.
+/// The decision about rows in no topic that `where` leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FilteredRows {
     /// They are sent, as they are now

@@ -35,7 +35,7 @@ const FORGOTTEN_MAX: usize = 1_000_000;
 /// How many of them are forgotten at once.
 const CHUNK: usize = 20_000;
 
-/// Of how many rows the id is in a topic, and not their record.
+/// How many rows have their id in a topic, and not their record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Others {
     /// It is in other topics than their own alone.
@@ -84,15 +84,16 @@ pub(super) async fn forget_copies(
             Place::Unknown => None,
             Place::Topic(name, record) => topics.topics.get(&name).zip(Some(record)),
         };
-        match own
-            .map(|(topic, record)| look(read.first(), *topic, topics.contents.of_record(&record)))
-        {
-            Some(Seen::Record) => continue,
-            Some(Seen::Id) => {
+        let seen = own.map_or(Seen::Not, |(topic, record)| {
+            look(read.first(), *topic, topics.contents.of_record(&record))
+        });
+        match seen {
+            Seen::Record => continue,
+            Seen::Id => {
                 others.differing += 1;
                 continue;
             }
-            Some(Seen::Not) | None => others.elsewhere += 1,
+            Seen::Not => others.elsewhere += 1,
         }
         forgotten.extend(read.text(id.place));
         if forgotten.len() > FORGOTTEN_MAX {
@@ -110,7 +111,7 @@ pub(super) async fn forget_copies(
     Ok(others)
 }
 
-/// What a topic has of a row.
+/// Whether a topic has a row.
 enum Seen {
     Record,
     /// Another record with its id.
@@ -118,7 +119,7 @@ enum Seen {
     Not,
 }
 
-/// What a topic has, of the records that all topics have of an id: each as `topic:content`.
+/// Looks a row up among the records that all topics have of its id, each as `topic:content`.
 fn look(records: &str, topic: i32, content: i64) -> Seen {
     let (topic, content) = (topic.to_string(), content.to_string());
     let records = records.split(',').filter_map(|record| record.split_once(':'));

@@ -364,17 +364,7 @@ impl OfTable {
                  from a backup gives transaction ids again"
             )?;
         }
-        let Others { elsewhere, differing } = self.of_records.unwrap_or_default().others;
-        if elsewhere > 0 {
-            writeln!(out, "  in other topics than their own, so missing: {elsewhere}")?;
-        }
-        if differing > 0 {
-            writeln!(
-                out,
-                "  with another record under their id: {differing}; they were updated since \
-                 (--ids-unique)"
-            )?;
-        }
+        self.others_text(out)?;
         if *decided > 0 {
             write!(out, "  held or skipped, and left out: {decided}")?;
             if let (RecoveredRows::Missing, None) = (found.selected, &self.sent) {
@@ -412,6 +402,21 @@ impl OfTable {
                 out,
                 "  left out, since they cannot become a record: {left_out}; [retention] keeps them \
                  until a person deletes their lines in outbox_router.left_out (docs/recover.md)"
+            )?;
+        }
+        Ok(())
+    }
+
+    fn others_text(&self, out: Out<'_>) -> io::Result<()> {
+        let Others { elsewhere, differing } = self.of_records.unwrap_or_default().others;
+        if elsewhere > 0 {
+            writeln!(out, "  in other topics than their own, so missing: {elsewhere}")?;
+        }
+        if differing > 0 {
+            writeln!(
+                out,
+                "  with another record under their id: {differing}; they were updated since \
+                 (--ids-unique)"
             )?;
         }
         Ok(())

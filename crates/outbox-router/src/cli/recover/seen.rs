@@ -1,6 +1,6 @@
 //! The table of the records that topics have, of the session that compares.
 
-use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
+use std::hash::BuildHasher as _;
 
 use foldhash::quality::RandomState;
 
@@ -20,19 +20,17 @@ pub(super) const MAKE_SEEN: &str = "create temp table outbox_router_seen \
 pub(super) struct Contents(RandomState);
 
 impl Contents {
-    /// Of key, value and headers; what Kafka adds to them does not count.
+    /// The hash of a record's key, value and headers; what Kafka adds to them does not count.
     pub(super) fn of_parts(
         &self,
         key: Option<&[u8]>,
         value: Option<&[u8]>,
         headers: &[(String, Option<Vec<u8>>)],
     ) -> i64 {
-        let mut hasher = self.0.build_hasher();
-        (key, value, headers).hash(&mut hasher);
-        hasher.finish().cast_signed()
+        self.0.hash_one((key, value, headers)).cast_signed()
     }
 
-    /// Of a record that a row gives.
+    /// The same of a record that a row gives.
     pub(super) fn of_record(&self, record: &OwnedRecord) -> i64 {
         self.of_parts(Some(&record.key), record.value.as_deref(), &record.headers)
     }
