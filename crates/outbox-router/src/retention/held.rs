@@ -70,8 +70,8 @@ pub(crate) struct ReliedOn {
 
 /// Checks that the table has every event that this pipeline's writes have left open, by what they
 /// have recorded beside it, and by `relied_on`, which was read before the table is read here; and
-/// that the table of the rows that were left out is there, if there was one. A router finds at its next start that some are gone (P036, P037); until
-/// then it does not look.
+/// that the table of the rows that were left out is there, if there was one. A router finds at its
+/// next start that some are gone (P036, P037); until then it does not look.
 ///
 /// # Errors
 /// Some are gone, or a table is: their rows are not known. Or the connection breaks.

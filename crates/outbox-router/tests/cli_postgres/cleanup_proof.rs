@@ -154,8 +154,8 @@ impl Fixture {
         self.server.run_command(&line.iter().map(String::as_str).collect::<Vec<_>>()).await
     }
 
-    /// Moves the slot to the end of WAL and the witness to the slot, which relies on a table with so
-    /// many open events. `None`: on none.
+    /// Moves the slot to the end of WAL and the witness to the slot, which relies on a table with
+    /// so many open events. `None`: on none.
     async fn confirm_with(&self, open: Option<u64>) {
         confirm(&self.server);
         let mut known = self.kafka.record().await.expect("a record");

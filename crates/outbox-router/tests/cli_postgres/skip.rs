@@ -17,7 +17,7 @@ async fn skip(server: &Server, more: &str) -> CommandOutput {
 }
 
 async fn skip_answering(server: &Server, listen: &str, more: &str, answer: &str) -> CommandOutput {
-    let line = format!("skip --lsn 0/16B3748 --set {listen} {more}");
+    let line = format!("skip --lsn 0/16B3748 --table public.outbox --set {listen} {more}");
     let line: Vec<&str> = line.split_whitespace().collect();
     run_command_for(Audience::Person, &server.url("operator"), &line, answer).await
 }
@@ -229,7 +229,8 @@ async fn a_program_reads_what_was_decided() {
 async fn a_role_that_may_not_decide_is_told_what_to_type() {
     let server = held();
     let listen = no_router();
-    let line = ["skip", "--lsn", "0/1", "--id", "e-1", "--yes", "--set", &listen];
+    let row = ["--id", "e-1", "--table", "public.outbox"];
+    let line = [&["skip", "--lsn", "0/1", "--yes", "--set", &listen], &row[..]].concat();
     let denied = run_command_at(&server.url("router"), &line, "").await;
     assert_eq!(denied.exit, Exit::Failure);
     assert!(denied.err.contains("permission denied for table decision"), "{}", denied.err);
@@ -250,7 +251,8 @@ async fn without_the_table_the_hint_makes_it() {
     let server = Server::start();
     let listen = no_router();
     for effect in ["--yes", "--dry-run"] {
-        let line = ["skip", "--lsn", "0/1", "--id", "e-1", "--set", &listen, effect];
+        let row = ["--id", "e-1", "--table", "public.outbox"];
+        let line = [&["skip", "--lsn", "0/1", "--set", &listen, effect], &row[..]].concat();
         let missing = run_command_at(&server.url("postgres"), &line, "").await;
         assert_eq!((missing.exit, missing.out.as_str()), (Exit::Failure, ""), "{missing:?}");
         let expected = "error: P036: this database has no table outbox_router.decision: ";

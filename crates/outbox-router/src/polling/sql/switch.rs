@@ -111,8 +111,8 @@ pub const UNDELIVERED: &str = "\
 /// One of them.
 #[derive(Debug)]
 pub struct Undelivered {
-    /// The texts that it is found again by, as [`PolledTable::identity_names`] says. The last column
-    /// stands behind all others.
+    /// The texts that it is found again by, as [`PolledTable::identity_names`] says. The last
+    /// column stands behind all others.
     pub id: Vec<String>,
     /// Whether it has to be pending in its table: `where` took it when it was inserted, and the
     /// reader sees it.

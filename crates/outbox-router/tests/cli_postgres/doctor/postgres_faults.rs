@@ -93,7 +93,7 @@ async fn slots(pair: &Pair) {
     others.sql("select pg_create_physical_replication_slot('left_over', true)");
     let found = others.expect("D016", &[]).await;
     let statement = "if nothing needs it any more: select pg_drop_replication_slot('left_over')";
-    assert_eq!(found.remedy("D016"), statement);
+    assert!(found.remedy("D016").starts_with(statement), "{}", found.remedy("D016"));
     others.sql(&drop_slot("left_over"));
     pair.ledger.expect_nothing("the other slot is dropped", &others.doctor(&[]).await);
     drop(others);
