@@ -304,6 +304,8 @@ impl RowsWorld {
         self.pipeline.start(&self.database);
         self.is_restored = false;
         if was_open && self.pipeline.accept(&mut self.database) {
+            // Nothing shows a server that is taken back behind an acceptance before the next event.
+            self.copy = self.database.clone();
             return Some("accepted");
         }
         None
