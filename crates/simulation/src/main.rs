@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "what a program prints is its result")]
 
 use std::{
+    fmt::Display,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -323,16 +324,9 @@ fn run_polling(seed: u64, coverage: &mut PollingCoverage) -> Result<(), Replay> 
     polling::run::run(plan.clone(), coverage).map_err(|violation| {
         println!("polling seed {seed}: {violation}");
         let needed = polling::run::shrink(&plan);
-        for number in &needed {
-            if let Some(planned) = plan.faults.get(*number) {
-                println!(
-                    "  needs fault {number} at step {}: {}",
-                    planned.at,
-                    planned.fault.as_str()
-                );
-            }
-        }
-        Replay::new(format!("--polling --seed {seed}{}", with_faults(&needed)))
+        let planned = plan.faults.iter().map(|planned| (planned.at, planned.fault.as_str()));
+        let faults = needed_faults(&needed, planned);
+        Replay::new(format!("--polling --seed {seed}{faults}"))
     })
 }
 
@@ -342,21 +336,21 @@ fn run_stream(seed: u64, coverage: &mut Coverage) -> Result<(), Replay> {
     run(plan.clone(), coverage).map_err(|violation| {
         println!("seed {seed}: {violation}");
         let needed = shrink(&plan);
-        for number in &needed {
-            if let Some(planned) = plan.faults.get(*number) {
-                println!(
-                    "  needs fault {number} at step {}: {}",
-                    planned.at,
-                    planned.fault.as_str()
-                );
-            }
-        }
-        Replay::new(format!("--seed {seed}{}", with_faults(&needed)))
+        let planned = plan.faults.iter().map(|planned| (planned.at, planned.fault.as_str()));
+        let faults = needed_faults(&needed, planned);
+        Replay::new(format!("--seed {seed}{faults}"))
     })
 }
 
-/// The argument that names the faults which a violation needs.
-fn with_faults(needed: &[usize]) -> String {
+/// Prints the faults that a violation needs, of those that are planned, each with its step. Returns
+/// the argument that names them.
+fn needed_faults<At: Display>(
+    needed: &[usize],
+    planned: impl Iterator<Item = (At, &'static str)>,
+) -> String {
+    for (number, (at, fault)) in planned.enumerate().filter(|(number, _)| needed.contains(number)) {
+        println!("  needs fault {number} at step {at}: {fault}");
+    }
     if needed.is_empty() {
         return String::new();
     }

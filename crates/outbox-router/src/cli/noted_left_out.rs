@@ -1,5 +1,5 @@
-//! That rows were left out of what was sent, in the witness: `outbox_router.left_out` alone says
-//! which, so it is noticed where that table is gone.
+//! The witness's note that rows were not sent: `outbox_router.left_out` alone says which, so a loss
+//! of that table is noticed.
 
 use relay::{Code, Failure};
 use tokio_postgres::Client;
@@ -32,8 +32,8 @@ impl Records {
     }
 }
 
-/// Makes the table of rows that are left out, unless the witness has that there was one: one that
-/// is made anew would hide that.
+/// Makes the table of rows that are left out, unless the witness has that there was one: an empty
+/// table would hide its loss.
 ///
 /// # Errors
 /// That table is gone; the role may not make one; or a connection breaks.

@@ -39,7 +39,7 @@ pub(crate) async fn are_readable<const N: usize>(
 
 /// A table of the schema as a role sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum Readability {
     Absent,
     /// It is there, and this role may not read it.
     Hidden,
@@ -50,11 +50,11 @@ pub(super) enum Seen {
 ///
 /// # Errors
 /// The connection broke.
-pub(super) async fn seen<const N: usize>(
+pub(super) async fn readability<const N: usize>(
     sql: &mut impl TextQuery,
     what: &'static str,
     tables: [&str; N],
-) -> Result<[Seen; N], Failure> {
+) -> Result<[Readability; N], Failure> {
     let of_each = tables.map(|table| {
         format!(
             "(select has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select') \
@@ -64,12 +64,12 @@ pub(super) async fn seen<const N: usize>(
         )
     });
     let mut row = one_row(sql, what, &format!("select {}", of_each.join(", "))).await?;
-    let mut seen = [Seen::Absent; N];
+    let mut seen = [Readability::Absent; N];
     for table in &mut seen {
         *table = match row.boolean_nullable()? {
-            None => Seen::Absent,
-            Some(false) => Seen::Hidden,
-            Some(true) => Seen::Readable,
+            None => Readability::Absent,
+            Some(false) => Readability::Hidden,
+            Some(true) => Readability::Readable,
         };
     }
     Ok(seen)

@@ -8,7 +8,7 @@ use relay::{
 use tokio_postgres::Client;
 
 use super::{
-    existence::{Seen, seen},
+    existence::{Readability, readability},
     failure::unsuitable,
     pipeline::Pipeline,
 };
@@ -34,8 +34,10 @@ pub(crate) async fn read_table(
     pipeline: &Pipeline,
 ) -> Result<TableFound, Failure> {
     let what = "outbox_router.held";
-    let [held, version] = seen(sql, what, ["held", "held_version"]).await?;
-    if held == Seen::Hidden || (held, version) == (Seen::Readable, Seen::Hidden) {
+    let [held, version] = readability(sql, what, ["held", "held_version"]).await?;
+    if held == Readability::Hidden
+        || (held, version) == (Readability::Readable, Readability::Hidden)
+    {
         return Ok(TableFound::Hidden);
     }
     let statement = statement(pipeline, (held, version));
@@ -48,16 +50,19 @@ pub(crate) async fn read_table(
     };
     let mark = TableMark { version, open };
     Ok(match held {
-        Seen::Readable => TableFound::Read(TableReading { mark, events }),
-        Seen::Absent | Seen::Hidden => TableFound::Absent(mark),
+        Readability::Readable => TableFound::Read(TableReading { mark, events }),
+        Readability::Absent | Readability::Hidden => TableFound::Absent(mark),
     })
 }
 
 /// What the writes have recorded, and how many events are open; nothing of a table that cannot be
 /// read.
-fn statement(Pipeline { name, slot }: &Pipeline, (held, version): (Seen, Seen)) -> String {
+fn statement(
+    Pipeline { name, slot }: &Pipeline,
+    (held, version): (Readability, Readability),
+) -> String {
     let (name, slot) = (quote_literal(name), quote_literal(slot));
-    let events = if held == Seen::Readable {
+    let events = if held == Readability::Readable {
         format!(
             "(select count(*) from outbox_router.held \
                where pipeline = {name} and slot = {slot} \
@@ -66,7 +71,7 @@ fn statement(Pipeline { name, slot }: &Pipeline, (held, version): (Seen, Seen)) 
     } else {
         "0".to_owned()
     };
-    if version != Seen::Readable {
+    if version != Readability::Readable {
         return format!("select null, 0, 0, {events}");
     }
     format!(

@@ -23,7 +23,7 @@ pub(super) const OPEN: &str = "state in ('held', 'requeued', 'dropping')";
 /// Whether there is a table of held events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeldTable {
-    /// There is none: [`check_whole`] says whether that means that nothing is held.
+    /// No table: [`check_whole`] says whether that means that nothing is held.
     Absent,
     /// It can be read.
     Present,

@@ -1,4 +1,4 @@
-//! What is missing where the table lacks what was written to it, or is not there.
+//! The check that the table of held events is there, and lacks no write and no open event.
 
 use super::TableMark;
 use crate::{

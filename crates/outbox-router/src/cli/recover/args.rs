@@ -67,7 +67,7 @@ pub struct RecoverArgs {
     /// the row as it was inserted, and an UPDATE since may have made it so. Without this they keep
     /// the gaps open
     #[arg(long = "filtered", value_name = "WHAT")]
-    pub filtered: Option<FilteredRows>,
+    pub filtered: Option<FilteredChoice>,
     /// How long to wait for open transactions while the slot is created
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub wait: Duration,
@@ -141,14 +141,14 @@ pub enum IdTrust {
 
 /// The decision about rows in no topic that `where` leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum FilteredRows {
+pub enum FilteredChoice {
     /// They are sent, as they are now
     Send,
     /// The gaps are closed without them: they were no events, or are given up
     GiveUp,
 }
 
-impl FilteredRows {
+impl FilteredChoice {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Send => "send",

@@ -84,16 +84,16 @@ pub(super) async fn forget_copies(
             Place::Unknown => None,
             Place::Topic(name, record) => topics.topics.get(&name).zip(Some(record)),
         };
-        let seen = own.map_or(Seen::Not, |(topic, record)| {
+        let seen = own.map_or(InTopic::Not, |(topic, record)| {
             look(read.first(), *topic, topics.contents.of_record(&record))
         });
         match seen {
-            Seen::Record => continue,
-            Seen::Id => {
+            InTopic::Record => continue,
+            InTopic::Id => {
                 others.differing += 1;
                 continue;
             }
-            Seen::Not => others.elsewhere += 1,
+            InTopic::Not => others.elsewhere += 1,
         }
         forgotten.extend(read.text(id.place));
         if forgotten.len() > FORGOTTEN_MAX {
@@ -112,7 +112,7 @@ pub(super) async fn forget_copies(
 }
 
 /// Whether a topic has a row.
-enum Seen {
+enum InTopic {
     Record,
     /// Another record with its id.
     Id,
@@ -120,16 +120,16 @@ enum Seen {
 }
 
 /// Looks a row up among the records that all topics have of its id, each as `topic:content`.
-fn look(records: &str, topic: i32, content: i64) -> Seen {
+fn look(records: &str, topic: i32, content: i64) -> InTopic {
     let (topic, content) = (topic.to_string(), content.to_string());
     let records = records.split(',').filter_map(|record| record.split_once(':'));
     let own = records.filter(|(of, _)| *of == topic);
-    let mut seen = Seen::Not;
+    let mut seen = InTopic::Not;
     for (_, own) in own {
         if own == content {
-            return Seen::Record;
+            return InTopic::Record;
         }
-        seen = Seen::Id;
+        seen = InTopic::Id;
     }
     seen
 }

@@ -11,7 +11,7 @@ use relay::{
 use serde_json::{Value, json};
 
 use super::{
-    args::{FilteredRows, RecoverArgs, RecoveredRows},
+    args::{FilteredChoice, RecoverArgs, RecoveredRows},
     own_topics::Others,
     recovery::Recovery,
     since::{Sight, Start},
@@ -159,8 +159,8 @@ impl Plan<'_> {
             )?;
         }
         let filtered = match args.filtered {
-            Some(FilteredRows::Send) => Some("are sent, as they are now"),
-            Some(FilteredRows::GiveUp) => Some("are given up"),
+            Some(FilteredChoice::Send) => Some("are sent, as they are now"),
+            Some(FilteredChoice::GiveUp) => Some("are given up"),
             None if self.has_filter => Some("keep the gaps open (--filtered send, or give-up)"),
             None => None,
         };

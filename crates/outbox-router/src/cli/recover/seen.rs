@@ -15,7 +15,7 @@ pub(super) const MAKE_SEEN: &str = "create temp table outbox_router_seen \
       content int8 not null)";
 
 /// Tells records of one id apart, for as long as one comparison lasts: a row that was inserted
-/// again has the id of a former one, whose record is no record of it.
+/// again has the id of a former one, and another record.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Contents(RandomState);
 

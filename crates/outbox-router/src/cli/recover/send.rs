@@ -2,7 +2,7 @@
 
 use relay::{Filtering, RepublishSettings};
 
-use super::{args::FilteredRows, recovery::Recovery, report::OfTable, table::ComparedTable};
+use super::{args::FilteredChoice, recovery::Recovery, report::OfTable, table::ComparedTable};
 use crate::{
     cli::{
         TaskError, Terminal,
@@ -30,8 +30,8 @@ impl Sending<'_> {
     ) -> Result<Ended, TaskError> {
         let recovery = self.recovery;
         let filtering = match recovery.args.filtered {
-            Some(FilteredRows::Send) => Filtering::Ignored,
-            Some(FilteredRows::GiveUp) | None => Filtering::Applied,
+            Some(FilteredChoice::Send) => Filtering::Ignored,
+            Some(FilteredChoice::GiveUp) | None => Filtering::Applied,
         };
         let republication = Republication {
             config: recovery.config,

@@ -257,7 +257,7 @@ impl Topics {
             let content = self.contents.of_parts(key.as_deref(), value.as_deref(), headers);
             let mut has_id = false;
             for (table, id_headers) in tables {
-                // An id of a row is text; what is none is the id of no row.
+                // The id of a row is text; other bytes belong to no row.
                 let id = id_headers.id_of(headers).and_then(|id| str::from_utf8(id).ok());
                 let Some(id) = id.filter(|id| !id.contains('\0')) else { continue };
                 has_id = true;

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
-    args::{self, IdTrust, RecoveredRows},
+    args::{FilteredChoice, IdTrust, RecoveredRows},
     own_topics::{self, Others},
     recovery::{COMMAND, Recovery, names, others_open, print_others},
     refusals::{self, Prospect},
@@ -140,7 +140,7 @@ impl Recovery<'_> {
             "tables": tables,
             "gaps": names(self.gaps),
             "given_up": given_up,
-            "filtered": self.args.filtered.map(args::FilteredRows::as_str),
+            "filtered": self.args.filtered.map(FilteredChoice::as_str),
         });
         let selection = selection.to_string();
         let Decider { by, reason } = self.args.decision.decider(self.access.environment);
@@ -409,8 +409,8 @@ impl Recovery<'_> {
     fn nothing_missing(&self, found: &Found, prepared: &Prepared) -> Result<ClosedGap, TaskError> {
         let settled: Vec<_> = found.tables.iter().map(OfTable::settled).collect();
         let filtered_rows = match self.args.filtered {
-            Some(args::FilteredRows::GiveUp) => FilteredRows::GivenUp,
-            Some(args::FilteredRows::Send) | None => FilteredRows::Kept,
+            Some(FilteredChoice::GiveUp) => FilteredRows::GivenUp,
+            Some(FilteredChoice::Send) | None => FilteredRows::Kept,
         };
         let required = self.required(&prepared.catalog);
         ClosedGap::of(&required, &settled, filtered_rows).ok_or_else(|| {

@@ -11,7 +11,7 @@ use crate::{
 /// `$1` to `$4`; a decision that names another table (`$5`) is about another row.
 const OF_ROW: &str = "action = 'skip' and pipeline = $1 and slot = $2 \
     and commit_lsn = $3::text::pg_lsn and event_id is not distinct from $4 \
-    and coalesce(to_jsonb(d) ->> 'table_name', $5) is not distinct from $5";
+    and coalesce(to_jsonb(d) ->> 'table_name', $5) = $5";
 
 /// When, who and why.
 const DECIDED: &str = concat!(utc!("decided_at"), ", decided_by, reason");
@@ -24,8 +24,7 @@ pub(super) struct Place<'a> {
     pub(super) slot: &'a str,
     pub(super) commit_lsn: Lsn,
     pub(super) event_id: Option<&'a str>,
-    /// Its table, where that is known.
-    pub(super) table: Option<&'a TableName>,
+    pub(super) table: &'a TableName,
 }
 
 /// A decision that was made.
@@ -51,7 +50,7 @@ pub(super) async fn read(client: &Client, place: Place<'_>) -> Result<Option<Dec
         "select {DECIDED} from outbox_router.decision d where {OF_ROW} order by id limit 1"
     );
     let lsn = place.commit_lsn.to_string();
-    let table = place.table.map(TableName::to_string);
+    let table = place.table.to_string();
     let mut parameters = with(&place, &lsn);
     parameters.push(&table);
     let rows = client.query(&query, &parameters).await.map_err(failure)?;
@@ -109,7 +108,7 @@ pub(super) async fn write(
     let mut parameters = with(&place, &lsn);
     let decided: [&(dyn ToSql + Sync); 2] = [&decider.reason, &decider.by];
     parameters.extend(decided);
-    let table = place.table.filter(|_| names_tables).map(|table| quote_literal(&table.to_string()));
+    let table = names_tables.then(|| quote_literal(&place.table.to_string()));
     let (column, value) = match &table {
         Some(table) => (", table_name", format!(", {table}")),
         None => ("", String::new()),

@@ -88,7 +88,7 @@ pub(super) async fn skip(
         slot: config.postgres.slot.as_str(),
         commit_lsn: args.lsn,
         event_id: args.id.as_deref(),
-        table: Some(table),
+        table,
     };
     let before = with_connection(access, "skip", async |client| {
         client.batch_execute(sql::TIMEOUTS).await?;

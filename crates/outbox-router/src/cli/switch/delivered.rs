@@ -65,7 +65,8 @@ impl Switching<'_> {
             reader.batch_execute(&session()).await?;
             reader.batch_execute(&begin_snapshot(None)).await?;
             // COPY FREEZE into a table that its transaction has truncated writes rows that every
-            // snapshot sees: nobody truncates it from here on, and the slot is read up to here.
+            // snapshot sees: no transaction truncates it from here on, and the slot is read up to
+            // here.
             for table in &tables {
                 reader.batch_execute(&table.lock_against_truncate()).await?;
             }
