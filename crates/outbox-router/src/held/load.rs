@@ -2,7 +2,7 @@
 
 use relay::{
     Failure, Lsn,
-    held::{HeldAnswer, HeldEvent, KeyTotals, KnownAs, Loaded},
+    held::{HeldAnswer, HeldEvent, KeyTotals, KnownAs, Loaded, OpenCount},
 };
 use tokio_postgres::{IsolationLevel, Row};
 
@@ -63,9 +63,9 @@ pub(super) async fn load(
     mut sql: Sql<'_>,
     pipeline: &Pipeline,
     stream: &HeldStream,
-    since: Lsn,
+    (since, open): (Lsn, OpenCount),
 ) -> Result<HeldAnswer, Failure> {
-    match read(&mut sql, pipeline, since).await {
+    match read(&mut sql, pipeline, (since, open)).await {
         Ok(read) => {
             version::check_cluster(read.version.as_ref(), &stream.history)?;
             read.loaded()
@@ -90,9 +90,9 @@ struct Read {
 async fn read(
     sql: &mut Sql<'_>,
     pipeline: &Pipeline,
-    since: Lsn,
+    (since, open): (Lsn, OpenCount),
 ) -> Result<Read, tokio_postgres::Error> {
-    let version = version::read(sql, pipeline).await?;
+    let version = version::read(sql, pipeline, open).await?;
     let Pipeline { name, slot } = pipeline;
     let overhead = i64::try_from(HeldEvent::OVERHEAD).unwrap_or(i64::MAX);
     let (count, look_up) = (sql.prepared(KEYS).await?, sql.prepared(FIRST).await?);

@@ -121,7 +121,9 @@ async fn carry_out(
     // request is carried out or ended.
     stream.check_holds_slot(&mut sql, pipeline).await?;
     match request {
-        HeldRequest::Load { since } => load::load(sql, pipeline, stream, *since).await,
+        HeldRequest::Load { since, open } => {
+            load::load(sql, pipeline, stream, (*since, *open)).await
+        }
         HeldRequest::Insert(events) => {
             insert::insert(sql, pipeline, stream, events).await.map(HeldAnswer::Inserted)
         }

@@ -3,7 +3,7 @@
 
 use relay::{
     Case, Failure,
-    held::{TableMark, TableVersion},
+    held::{OpenCount, TableMark, TableVersion},
     source::History,
 };
 use tokio_postgres::Row;
@@ -19,16 +19,22 @@ use super::{
 /// configured for: what a session reads may be a commit that still waited for a synchronous standby
 /// when its own session was ended, and then this one waits for it.
 const READ: &str = "\
-    update outbox_router.held_version set writes = writes where pipeline = $1 and slot = $2 \
+    update outbox_router.held_version set writes = writes, \
+      open = case when $3 then (select count(*) from outbox_router.held h \
+        where h.pipeline = $1 and h.slot = $2 and h.state in ('held', 'requeued', 'dropping')) \
+      else open end \
+    where pipeline = $1 and slot = $2 \
     returning system_id, uuid_send(origin) as origin, writes, open";
 
-/// The row; `None` before the first write.
+/// The row; `None` before the first write. Open events are counted again where nothing relies on
+/// the number that it has.
 pub(super) async fn read(
     sql: &mut Sql<'_>,
     Pipeline { name, slot }: &Pipeline,
+    open: OpenCount,
 ) -> Result<Option<Row>, tokio_postgres::Error> {
     let statement = sql.prepared(READ).await?;
-    sql.client.query_opt(&statement, &[name, slot]).await
+    sql.client.query_opt(&statement, &[name, slot, &(open == OpenCount::Counted)]).await
 }
 
 /// Checks that the row, and so the pipeline's rows in the table, are of this database cluster: LSNs

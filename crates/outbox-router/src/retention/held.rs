@@ -1,10 +1,6 @@
 //! Events that are open in `outbox_router.held`: their rows stay.
 
-use relay::{
-    Case, Failure, Name, TableName,
-    held::{TableMark, TableReading},
-    witness::RowsLeftOut,
-};
+use relay::{Case, Failure, Name, TableName, held::TableMark, witness::RowsLeftOut};
 
 use super::{
     column::Column,
@@ -82,16 +78,6 @@ pub(crate) async fn check_whole(
 ) -> Result<(), Failure> {
     let pipeline = Pipeline { name: settings.name.clone(), slot: settings.slot.clone() };
     let found = read_table(&mut { session.client }, &pipeline).await?;
-    if let Some(TableReading { mark, events }) = found.reading()
-        && events < mark.open
-    {
-        let what = format!(
-            "outbox_router.held has {events} of the {} events that wait for a person: the rows of \
-             the others are not known, so all stay",
-            mark.open
-        );
-        return Err(Failure::of(Case::RetentionHeldGone, what));
-    }
     found.check_whole(relied_on.held).map_err(|failure| {
         let what =
             format!("{}: the rows of these events are not known, so all stay", failure.message);

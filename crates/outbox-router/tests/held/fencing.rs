@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relay::{
     Code, Lsn,
-    held::{HeldAnswer, HeldRequest},
+    held::{HeldAnswer, HeldRequest, OpenCount},
 };
 use testbed::wait::eventually;
 
@@ -75,7 +75,10 @@ async fn nothing_is_carried_out_for_a_stream_that_does_not_hold_the_slot() {
     store.walsender = Some(4711);
     let insert = HeldRequest::Insert([letter(id(1, 0), "a")].into());
     assert_eq!(store.fails(insert.clone()).await.code, Code::SlotInUse);
-    assert_eq!(store.fails(HeldRequest::Load { since: Lsn::ZERO }).await.code, Code::SlotInUse);
+    assert_eq!(
+        store.fails(HeldRequest::Load { since: Lsn::ZERO, open: OpenCount::Recorded }).await.code,
+        Code::SlotInUse
+    );
     let HeldAnswer::Loaded(loaded) = fixture.store().load().await.unwrap() else {
         panic!("no table")
     };

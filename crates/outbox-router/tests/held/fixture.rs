@@ -9,7 +9,7 @@ use outbox_router::{
 };
 use relay::{
     Code, Failure, Lsn, PgTimestamp,
-    held::{EventId, HeldAnswer, HeldEvent, HeldRequest, KeyHash, Letter},
+    held::{EventId, HeldAnswer, HeldEvent, HeldRequest, KeyHash, Letter, OpenCount},
     source::History,
 };
 use testbed::postgres::{DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER};
@@ -91,7 +91,7 @@ impl Store {
     }
 
     pub(crate) async fn load(&mut self) -> Result<HeldAnswer, Failure> {
-        self.ask(HeldRequest::Load { since: Lsn::ZERO }).await
+        self.ask(HeldRequest::Load { since: Lsn::ZERO, open: OpenCount::Recorded }).await
     }
 
     pub(crate) async fn insert(&mut self, events: Vec<HeldEvent>) -> Result<HeldAnswer, Failure> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use relay::{
     Lsn,
-    held::{HeldAnswer, HeldRequest, KeyHash, Leaving, Outcome},
+    held::{HeldAnswer, HeldRequest, KeyHash, Leaving, OpenCount, Outcome},
 };
 use tokio::time::Instant;
 
@@ -54,7 +54,7 @@ async fn read_and_release(statistics: Statistics) {
     }
 
     let begun = Instant::now();
-    let load = HeldRequest::Load { since: Lsn::from_u64(1_000_000) };
+    let load = HeldRequest::Load { since: Lsn::from_u64(1_000_000), open: OpenCount::Recorded };
     let HeldAnswer::Loaded(loaded) = store.ask(load).await.unwrap() else { panic!("no table") };
     assert_eq!(loaded.keys.len(), 10_000);
     let mut after = loaded.mark.version;

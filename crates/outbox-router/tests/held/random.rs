@@ -11,8 +11,8 @@ use proptest::{
 use relay::{
     Code, Lsn,
     held::{
-        Decision, EventId, HeldAnswer, HeldEvent, HeldRequest, KeyHash, Leaving, Letter, Outcome,
-        TableMark, TableVersion,
+        Decision, EventId, HeldAnswer, HeldEvent, HeldRequest, KeyHash, Leaving, Letter, OpenCount,
+        Outcome, TableMark, TableVersion,
     },
     testing::HeldTable,
 };
@@ -25,6 +25,8 @@ enum Step {
     Ask(HeldRequest),
     /// A person decides about the dead letter with this number among those that are undecided.
     Decide(usize, Decision),
+    /// Somebody removes an event, past all that is recorded.
+    Remove(EventId),
 }
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
@@ -64,8 +66,10 @@ fn hashes() -> impl Strategy<Value = Vec<KeyHash>> {
 }
 
 fn steps() -> impl Strategy<Value = Step> {
+    let counts = prop_oneof![Just(OpenCount::Recorded), Just(OpenCount::Counted)];
     let requests = prop_oneof![
-        2 => (90_u64..170).prop_map(|since| HeldRequest::Load { since: Lsn::from_u64(since) }),
+        2 => (90_u64..170, counts)
+            .prop_map(|(since, open)| HeldRequest::Load { since: Lsn::from_u64(since), open }),
         4 => prop::collection::vec(events(), 1..8).prop_map(|e| HeldRequest::Insert(Arc::from(e))),
         1 => Just(HeldRequest::ReadDecided),
         4 => (hashes(), 1_usize..9, 1_usize..2_000)
@@ -79,6 +83,7 @@ fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => requests.prop_map(Step::Ask),
         1 => (0_usize..5, decisions).prop_map(|(number, decision)| Step::Decide(number, decision)),
+        1 => ids().prop_map(Step::Remove),
     ]
 }
 
@@ -155,6 +160,11 @@ async fn follow(fixture: &Fixture, store: &mut Store, steps: &[Step], seen: &mut
                     | HeldAnswer::Decided(_)
                     | HeldAnswer::Skipped(_) => {}
                 }
+            }
+            Step::Remove(EventId { commit_lsn, index }) => {
+                memory.remove(EventId { commit_lsn: *commit_lsn, index: *index });
+                let at = format!("commit_lsn = '{commit_lsn}' and event_index = {index}");
+                fixture.run(&format!("delete from outbox_router.held where {at}")).await;
             }
             Step::Decide(number, decision) => {
                 let Some(id) = memory.undecided().nth(*number) else { continue };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use relay::{
     Lsn,
-    held::{HeldAnswer, HeldRequest},
+    held::{HeldAnswer, HeldRequest, OpenCount},
 };
 use testbed::wait::eventually;
 
@@ -49,7 +49,7 @@ async fn a_session_reads_each_page_of_the_table_once_whatever_the_order_of_the_k
     };
     let before = read().await;
     let mut store = fixture.store();
-    let load = HeldRequest::Load { since: Lsn::from_u64(1_000_000) };
+    let load = HeldRequest::Load { since: Lsn::from_u64(1_000_000), open: OpenCount::Recorded };
     let HeldAnswer::Loaded(loaded) = store.ask(load).await.unwrap() else { panic!("no table") };
     drop(store);
     let keys = usize::try_from(KEYS).unwrap() + 1;

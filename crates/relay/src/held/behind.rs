@@ -16,19 +16,22 @@ pub struct TableReading {
 }
 
 impl TableReading {
-    /// The gap where the table lacks something of what the witness relies on: writes, or, after
-    /// the same writes, open events. Rows of events that were open may be as old as the pipeline,
-    /// so the gap has no beginning; `to` is where the witness stands.
+    /// The gap where the table lacks something of what the witness relies on: writes, or open
+    /// events that its writes have counted. Rows of events that were open may be as old as the
+    /// pipeline, so the gap has no beginning; `to` is where the witness stands. A witness that
+    /// relies on no write, as the one after an acceptance, misses nothing: the session counts the
+    /// events ([`super::OpenCount`]).
     pub fn gap(self, relied_on: TableMark, to: Mark) -> Option<Gap> {
         Some(Gap::new(self.lost(relied_on)?, Interval { from: None, to }))
     }
 
     fn lost(self, relied_on: TableMark) -> Option<Failure> {
         let Self { mark, events } = self;
+        relied_on.version?;
         let what = if mark.lacks(relied_on) {
             lost_writes(mark, relied_on)
-        } else if mark.version == relied_on.version && events < relied_on.open {
-            lost_events(events, relied_on.open)
+        } else if events < mark.open {
+            lost_events(events, mark.open)
         } else {
             return None;
         };
@@ -176,5 +179,13 @@ mod tests {
         let emptied = TableReading { events: 0, ..whole };
         let lacks = code(TableFound::Read(emptied).check_whole(mark(4, 1)));
         assert_eq!(lacks, Some(Code::HeldTableBehind));
+    }
+
+    #[test]
+    fn a_removed_event_is_missed_after_later_writes_until_a_person_accepts_that_it_is_gone() {
+        let removed = TableFound::Read(TableReading { mark: mark(5, 2), events: 1 });
+        let lacks = code(removed.check_whole(mark(4, 1)));
+        assert_eq!(lacks, Some(Code::HeldTableBehind), "the witness is a write behind");
+        assert_eq!(code(removed.check_whole(TableMark::default())), None, "accepted");
     }
 }

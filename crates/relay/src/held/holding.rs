@@ -6,7 +6,7 @@ use pgoutput::{Lsn, PgTimestamp};
 
 use super::{
     Closed, EventId, HeldAnswer, HeldEvent, HeldRequest, HeldSettings, HoldKeys, KeyHash, Leaving,
-    Letter, OnError, TableMark,
+    Letter, OnError, OpenCount, TableMark,
     decisions::Decisions,
     keys::{HeldKeys, Load},
     queue::Queue,
@@ -51,8 +51,6 @@ pub(crate) struct Holding {
     pub(crate) keys: HeldKeys,
     /// What the table is, by its last answer.
     mark: TableMark,
-    /// Open events that somebody else has removed, which the table's own count does not know of.
-    removed: u64,
     pub(crate) queue: Queue,
     pub(crate) release: Release,
     pub(crate) refusals: Refusals,
@@ -88,7 +86,6 @@ impl Holding {
             attention: Attention::None,
             keys: HeldKeys::default(),
             mark: TableMark::default(),
-            removed: 0,
             queue: Queue::default(),
             release: Release::default(),
             refusals: Refusals::default(),
@@ -246,8 +243,9 @@ impl Holding {
     }
 
     /// The request by which a session begins. Everything that is known is read again.
-    pub(crate) fn load(&mut self, since: Lsn) -> (u64, HeldRequest) {
-        self.number(HeldRequest::Load { since }, Vec::new())
+    pub(crate) fn load(&mut self, since: Lsn, relied_on: TableMark) -> (u64, HeldRequest) {
+        let open = relied_on.version.map_or(OpenCount::Counted, |_| OpenCount::Recorded);
+        self.number(HeldRequest::Load { since, open }, Vec::new())
     }
 
     /// What to ask next, if anything.
@@ -325,9 +323,7 @@ impl Holding {
                 (self.keys, self.mark) = (HeldKeys::default(), TableMark::default());
             }
             HeldAnswer::Loaded(loaded) => {
-                let events = loaded.keys.iter().map(|(_, totals)| totals.events).sum();
-                self.removed = loaded.mark.open.saturating_sub(events);
-                self.mark = TableMark { open: events, ..loaded.mark };
+                self.mark = loaded.mark;
                 self.release.go_on(&loaded.leaving);
                 self.keys = HeldKeys::loaded(*loaded);
                 self.decisions.begin(at);
@@ -373,7 +369,6 @@ impl Holding {
     /// Takes what the table is after a write. If that does not include what the session has read or
     /// written, it is another table.
     fn continues_in(&mut self, mark: TableMark) -> bool {
-        let mark = TableMark { open: mark.open.saturating_sub(self.removed), ..mark };
         let before = std::mem::replace(&mut self.mark, mark);
         before.version.is_none_or(|before| mark.version.is_some_and(|now| now.includes(before)))
     }

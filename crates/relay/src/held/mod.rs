@@ -56,7 +56,7 @@ pub use messages::HeldMessages;
 pub use policy::{ErrorClass, ErrorPolicy, OnError};
 pub use requests::{
     Closed, DECIDED_MAX, Decision, HeldAnswer, HeldRequest, KeyTotals, KnownAs, Leaving, Loaded,
-    Outcome,
+    OpenCount, Outcome,
 };
 pub use settings::{HeldSettings, HoldKeys};
 pub use version::{TableMark, TableVersion};

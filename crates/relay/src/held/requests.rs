@@ -25,6 +25,8 @@ pub enum HeldRequest {
     Load {
         /// Where the slot stands.
         since: Lsn,
+        /// Where the number of open events comes from.
+        open: OpenCount,
     },
     /// Write these events, all or none, leaving out those that are in the table already; the
     /// answer, [`HeldAnswer::Inserted`], comes when they are durable.
@@ -63,6 +65,17 @@ pub enum HeldRequest {
         /// since.
         after: Option<TableVersion>,
     },
+}
+
+/// Where the table's number of open events comes from when a session begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenCount {
+    /// Its writes, which count what they add and close: events that somebody else has removed are
+    /// missed.
+    Recorded,
+    /// Its rows, and it is recorded: nothing relies on events that are gone, or a person has
+    /// accepted that they are.
+    Counted,
 }
 
 /// An answer of the table.

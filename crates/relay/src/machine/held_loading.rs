@@ -16,7 +16,8 @@ impl Relay {
     pub(super) fn load_held(&mut self) {
         let Phase::Connecting(attempt) = &self.phase else { return };
         let Some(baseline) = &attempt.baseline else { return };
-        let (number, request) = self.held.load(baseline.confirmed());
+        let relied_on = attempt.witness.as_ref().map(|known| known.held_table).unwrap_or_default();
+        let (number, request) = self.held.load(baseline.confirmed(), relied_on);
         self.actions.push_back(Action::Held(number, request));
     }
 

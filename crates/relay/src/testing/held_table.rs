@@ -6,7 +6,7 @@ use pgoutput::{Lsn, PgTimestamp};
 
 use crate::held::{
     Closed, DECIDED_MAX, Decision, EventId, HeldAnswer, HeldEvent, HeldRequest, KeyHash, KeyTotals,
-    KnownAs, Leaving, Loaded, Outcome, TableMark, TableVersion,
+    KnownAs, Leaving, Loaded, OpenCount, Outcome, TableMark, TableVersion,
 };
 
 /// See the module's documentation.
@@ -18,12 +18,6 @@ pub struct HeldTable {
     rows: BTreeMap<EventId, HeldRow>,
     /// Transactions and ids of the rows that a person wants to be skipped.
     skips: BTreeSet<(Lsn, Option<String>)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Write {
-    Insert,
-    Close,
 }
 
 /// One row.
@@ -85,6 +79,12 @@ impl HeldTable {
         self.rows.values()
     }
 
+    /// How many rows are open, whatever is recorded.
+    pub fn open_rows(&self) -> u64 {
+        let open = self.rows().filter(|row| row.is_open()).count();
+        u64::try_from(open).unwrap_or(u64::MAX)
+    }
+
     /// The row of an event.
     pub fn row(&self, id: EventId) -> Option<&HeldRow> {
         self.rows.get(&id)
@@ -113,7 +113,9 @@ impl HeldTable {
     /// Carries out a request that only reads; `None` for one that writes.
     pub fn read(&self, request: &HeldRequest) -> Option<HeldAnswer> {
         match request {
-            HeldRequest::Load { since } => Some(HeldAnswer::Loaded(Box::new(self.load(*since)))),
+            HeldRequest::Load { since, open: OpenCount::Recorded } => {
+                Some(HeldAnswer::Loaded(Box::new(self.load(*since))))
+            }
             HeldRequest::ReadDecided => {
                 let is_decided =
                     |row: &&HeldRow| matches!(row.state, HeldState::Requeued | HeldState::Dropping);
@@ -128,7 +130,9 @@ impl HeldTable {
                 let skip = (id.commit_lsn, event_id.clone());
                 Some(HeldAnswer::Skipped(self.skips.contains(&skip)))
             }
-            HeldRequest::Insert(_) | HeldRequest::Close { .. } => None,
+            HeldRequest::Load { open: OpenCount::Counted, .. }
+            | HeldRequest::Insert(_)
+            | HeldRequest::Close { .. } => None,
         }
     }
 
@@ -140,35 +144,31 @@ impl HeldTable {
         match request {
             HeldRequest::Insert(events) => {
                 for event in events.iter() {
-                    let row = HeldRow { event: event.clone(), state: HeldState::Held };
-                    self.rows.entry(event.id).or_insert(row);
+                    self.rows.entry(event.id).or_insert_with(|| {
+                        self.open += 1;
+                        HeldRow { event: event.clone(), state: HeldState::Held }
+                    });
                 }
-                self.written(Write::Insert);
+                self.writes += 1;
                 HeldAnswer::Inserted(self.mark())
             }
             HeldRequest::Close { leaving, after } => {
                 if self.mark().version == after {
                     self.close(&leaving);
-                    self.written(Write::Close);
                 }
                 let first = self.first_of(&leaving);
                 HeldAnswer::Closed(Closed { mark: self.mark(), first })
             }
-            HeldRequest::Load { .. }
-            | HeldRequest::ReadDecided
+            HeldRequest::Load { since, .. } => {
+                if self.writes > 0 {
+                    self.open = self.open_rows();
+                }
+                HeldAnswer::Loaded(Box::new(self.load(since)))
+            }
+            HeldRequest::ReadDecided
             | HeldRequest::ReadNext { .. }
             | HeldRequest::ReadSkip { .. } => HeldAnswer::Absent,
         }
-    }
-
-    /// Records a write. Before the first insert there is nothing to record it in.
-    fn written(&mut self, write: Write) {
-        if write == Write::Close && self.writes == 0 {
-            return;
-        }
-        self.writes += 1;
-        let open = self.rows().filter(|row| row.is_open()).count();
-        self.open = u64::try_from(open).unwrap_or(u64::MAX);
     }
 
     fn open_keys(&self) -> BTreeSet<KeyHash> {
@@ -233,17 +233,21 @@ impl HeldTable {
         next
     }
 
+    /// Before the first insert there is nothing in which a write could be recorded.
     fn close(&mut self, leaving: &[Leaving]) {
+        self.writes += u64::from(self.writes > 0);
         for Leaving { id, outcome } in leaving {
             let Some(row) = self.rows.get_mut(id).filter(|row| row.is_open()) else { continue };
+            let mut left = 0;
             match outcome {
-                Outcome::Delivered => row.state = HeldState::Delivered,
-                Outcome::Dropped => row.state = HeldState::Dropped,
+                Outcome::Delivered => (row.state, left) = (HeldState::Delivered, 1),
+                Outcome::Dropped => (row.state, left) = (HeldState::Dropped, 1),
                 Outcome::Refused(letter) => {
                     row.state = HeldState::Held;
                     row.event.letter = Some(letter.clone());
                 }
             }
+            self.open = self.open.saturating_sub(left);
         }
     }
 
@@ -256,5 +260,41 @@ impl HeldTable {
         let first =
             |key| self.open_of(key).next().map(|row| (row.event.id, row.event.committed_at));
         keys.into_iter().map(|key| (key, first(key))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn event(index: u32) -> HeldEvent {
+        let id = EventId { commit_lsn: Lsn::from_u64(100), index };
+        HeldEvent {
+            id,
+            committed_at: PgTimestamp::from_micros(0),
+            key: None,
+            hash: KeyHash::of_event(id),
+            event_id: None,
+            table: String::new(),
+            messages: Vec::new(),
+            letter: None,
+        }
+    }
+
+    #[test]
+    fn the_recorded_number_does_not_follow_when_a_row_is_deleted_by_hand() {
+        let mut table = HeldTable::default();
+        let events: Vec<HeldEvent> = (0..3).map(event).collect();
+        let _inserted = table.answer(HeldRequest::Insert(Arc::from(events)));
+        assert_eq!((table.mark().open, table.open_rows()), (3, 3));
+        table.remove(event(1).id);
+        let _inserted = table.answer(HeldRequest::Insert(Arc::from([event(3)])));
+        assert_eq!((table.mark().open, table.open_rows()), (4, 3));
+        let leaving = vec![Leaving { id: event(0).id, outcome: Outcome::Dropped }];
+        let closed = table.answer(HeldRequest::Close { leaving, after: table.mark().version });
+        let HeldAnswer::Closed(closed) = closed else { panic!("{closed:?}") };
+        assert_eq!((closed.mark.open, table.open_rows()), (3, 2));
     }
 }

@@ -4,11 +4,11 @@ use std::{mem, rc::Rc};
 
 use relay::{
     held::{Decision, EventId, HeldAnswer, HeldRequest, Leaving, TableReading},
-    testing::{HeldRow, HeldState},
+    testing::{HeldRow, HeldState, HeldTable},
 };
 
 use super::{
-    CountedTable, SimulatedPostgres,
+    SimulatedPostgres,
     rows::{self, NextRow},
 };
 use crate::{history::CommitHistory, plan::VersionGroup};
@@ -79,7 +79,7 @@ impl SimulatedPostgres {
     }
 
     /// Somebody restores the table to a state that it had before.
-    pub fn replace_held_table(&mut self, older: Rc<CountedTable>) {
+    pub fn replace_held_table(&mut self, older: Rc<HeldTable>) {
         self.held.table = older;
         self.commit_replaced_table();
     }

@@ -2,17 +2,18 @@
 
 use std::rc::Rc;
 
-use relay::held::{HeldRequest, TableMark};
-
-use super::CountedTable;
+use relay::{
+    held::{HeldRequest, TableMark},
+    testing::HeldTable,
+};
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub struct SimulatedHeldTable {
     /// What is committed.
-    pub table: Rc<CountedTable>,
+    pub table: Rc<HeldTable>,
     /// What was committed, each with the end of WAL after it.
-    pub(super) past: Vec<(u64, Rc<CountedTable>)>,
+    pub(super) past: Vec<(u64, Rc<HeldTable>)>,
     /// Requests that run although the connection that sent them is gone.
     pub orphans: Vec<HeldRequest>,
 }
@@ -30,7 +31,7 @@ impl SimulatedHeldTable {
     }
 
     /// The states that the table had before, the latest last.
-    pub fn earlier(&self) -> impl DoubleEndedIterator<Item = &Rc<CountedTable>> {
+    pub fn earlier(&self) -> impl DoubleEndedIterator<Item = &Rc<HeldTable>> {
         self.past.iter().map(|(_, table)| table)
     }
 

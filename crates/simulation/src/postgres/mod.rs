@@ -14,7 +14,6 @@ use crate::{
 
 mod backlog;
 mod connection;
-mod counted_table;
 mod held;
 mod held_table;
 mod histories;
@@ -28,7 +27,6 @@ mod walsender;
 
 use backlog::SimulatedBacklog;
 pub use connection::SimulatedConnection;
-pub use counted_table::CountedTable;
 pub use held_table::SimulatedHeldTable;
 pub use histories::{RestoredSlot, RestoredTimeline};
 use restore_point::RestorePoint;

@@ -5,6 +5,7 @@ use std::{rc::Rc, time::Duration};
 use relay::{
     Code,
     held::{Decision, EventId},
+    testing::HeldTable,
 };
 
 use super::AT_ONCE;
@@ -12,7 +13,6 @@ use crate::{
     fault::Fault,
     history::RowKind,
     kafka::LETTERS_INDEX,
-    postgres::CountedTable,
     world::{World, injection::Injection, repair::Repair},
 };
 
@@ -216,7 +216,7 @@ impl World {
     }
 
     /// Earlier states of the table that lack writes which matter.
-    fn older_tables(&self) -> Vec<Rc<CountedTable>> {
+    fn older_tables(&self) -> Vec<Rc<HeldTable>> {
         let now = self.server.held.table.mark();
         let older = self.server.held.earlier().filter(|table| table.mark().lacks(now));
         older.cloned().collect()

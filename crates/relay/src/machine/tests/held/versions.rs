@@ -141,6 +141,7 @@ fn an_open_event_that_somebody_has_removed_is_accepted_once() {
         world.settle_down();
         assert_eq!(world.script.state(), (State::Streaming, None), "round {round}");
         assert_eq!(world.witness().held_table.open, round);
+        assert_eq!(world.script.table().mark().open, round, "who reads it misses nothing");
         world.describe();
         world.script.rows(24 + 16 * round, &[row_without_key()]);
         world.settle_down();
