@@ -7,6 +7,7 @@ use rdkafka::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use serde_json::Value;
+use testbed::load::{Preset, Schema};
 use testbed::postgres::{DATABASE, SUPERUSER};
 use testbed::wait::eventually;
 
@@ -237,4 +238,54 @@ async fn records_whose_times_are_an_hour_off_are_found() {
     assert_eq!(exit, Some(0), "{answer:#}{said}");
     assert_eq!(answer["tables"][0]["missing"], 10, "{answer:#}");
     assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
+}
+
+/// Kafka's disks are taken back to a snapshot, and the witness with them: the record of an event
+/// that was held until then is gone, and its row is older than all that the gap has.
+#[tokio::test]
+async fn an_event_that_left_the_held_ones_since_kafkas_snapshot_is_compared_however_old_its_row_is()
+{
+    let builder = Fixture::builder()
+        .schema(Schema::new(Preset::Default).types(&["order", "invoice"]))
+        .set("on_error.too_large", "dead_letter")
+        .set("dead_letters.topic", "");
+    let mut fixture = builder.prepare().await.unwrap();
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let made = ["setup", "--apply", "--dead-letters", "--admin-url", &url];
+    let made = fixture.router.command(&made).await.unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let invoices = fixture.topics[1].clone();
+    let limit = |bytes| [("max.message.bytes", bytes)];
+    fixture.kafka.set_topic(&invoices, &limit("1000")).await.unwrap();
+    let session = fixture.session().await.unwrap();
+    session.batch_execute("CREATE INDEX ON outbox (created_at)").await.unwrap();
+    fixture.start_accepted().await.unwrap();
+    let invoice = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) \
+         VALUES ('invoice', 'key', 'Changed', jsonb_build_object('n', repeat('n', 5000)))";
+    session.batch_execute(invoice).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kafka.set_topic(&invoices, &limit("1000000")).await.unwrap();
+    write(&fixture, &session, 20).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let requeue = ["dead-letters", "requeue", "--all", "--yes", "--admin-url", &url];
+    let requeued = fixture.router.command(&requeue).await.unwrap();
+    assert!(requeued.status.success(), "{}", String::from_utf8_lossy(&requeued.stderr));
+    let sent = async || {
+        Ok((fixture.kafka.end_offsets(&invoices).await?.iter().sum::<i64>() == 1).then_some(()))
+    };
+    eventually(SHORT_DEADLINE, "the event is sent", sent).await.unwrap();
+    let is_empty = |status: &Value| status["held"]["events"] == 0;
+    fixture.router.wait_status("nothing is held", SHORT_DEADLINE, is_empty).await.unwrap();
+    fixture.kill_router().await.unwrap();
+
+    fixture.kafka.delete_topic(&invoices).await.unwrap();
+    fixture.kafka.create_topic(&invoices, 1, &[]).await.unwrap();
+    write(&fixture, &session, 20).await;
+    let advance = "SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())";
+    session.query_one(advance, &[&SLOT]).await.unwrap();
+    let (exit, answer, said) = recover(&fixture, &["--drop-slot"]).await;
+    assert_eq!((exit, &answer["closed"]), (Some(0), &serde_json::json!(true)), "{answer:#}{said}");
+    assert_eq!(answer["tables"][0]["missing"], 21, "{answer:#}{said}");
+    let offsets = fixture.kafka.end_offsets(&invoices).await.unwrap();
+    assert_eq!(offsets.iter().sum::<i64>(), 1, "{answer:#}{said}");
 }

@@ -110,7 +110,21 @@ impl TimeColumn {
 
 /// Which rows of a table are compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scope(Rows);
+pub struct Scope {
+    rows: Rows,
+    released: Released,
+}
+
+/// Whether the rows of events are compared that were delivered out of the table of held events,
+/// whatever their transactions and times say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Released {
+    /// They are: topics and witness may have been taken back together, behind what the slot has
+    /// confirmed, and such an event may be far older than its record.
+    Compared,
+    /// As others.
+    AsOthers,
+}
 
 /// See [`Scope`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,12 +198,20 @@ impl Scope {
             (None, Some(since), HasTime::Yes) => Rows::Named { since },
             (None, None, HasTime::Yes) => return None,
         };
-        Some(Self(rows))
+        let is_moved = |gap: &Gap| gap.failure.code == Code::SlotMoved;
+        let is_older = gaps.iter().any(is_moved);
+        let released = if is_older { Released::Compared } else { Released::AsOthers };
+        Some(Self { rows, released })
     }
 
     /// Which.
     pub const fn rows(&self) -> &Rows {
-        &self.0
+        &self.rows
+    }
+
+    /// Whether those of released events are compared, too.
+    pub const fn released(&self) -> Released {
+        self.released
     }
 }
 
@@ -556,7 +578,13 @@ mod tests {
         let table = |name: &str| TableName { schema: "public".into(), name: name.into() };
         let (a, b) = (table("a"), table("b"));
         let figures = Figures { rows: 9, missing: 5, decided: 1, outside: 0 };
-        let compared = |table: &TableName| Compared::by(Scope(Rows::All), table.clone(), figures);
+        let compared = |table: &TableName| {
+            Compared::by(
+                Scope { rows: Rows::All, released: Released::AsOthers },
+                table.clone(),
+                figures,
+            )
+        };
         let (of_a, of_b) = (compared(&a), compared(&b));
         let requires = |tables: &[TableName]| {
             let server = (&history(HISTORY), &Catalog::default());

@@ -2,7 +2,7 @@
 
 use relay::{
     Case, Code, Failure, Lsn,
-    delivered::compared::{HasTime, Rows, Scope, TimeColumn},
+    delivered::compared::{HasTime, Released, Rows, Scope, TimeColumn},
     source::Gap,
 };
 use tokio_postgres::{Client, types::Type};
@@ -46,6 +46,8 @@ pub(super) struct ComparedTable {
     time: Option<OrderColumn>,
     /// Which rows are compared.
     pub(super) scope: Scope,
+    /// The condition that a row is that of a released event, where those are compared.
+    released: Option<String>,
     ids: Ids,
     pub(super) decided: DecidedRows,
 }
@@ -79,7 +81,7 @@ impl ComparedTable {
     /// What the table lacks, and what helps.
     pub(super) async fn check(
         client: &Client,
-        args: &RecoverArgs,
+        (args, config): (&RecoverArgs, &Config),
         (rows, number): (OutboxRows, i16),
         (from, gaps): (&Start, &[Gap]),
     ) -> Result<Self, TaskError> {
@@ -102,7 +104,12 @@ impl ComparedTable {
             return Err(since::unknown(gaps, table).into());
         };
         let (ids, decided) = ids(client, &rows, args.ids).await?;
-        Ok(Self { rows, number, time, scope, ids, decided })
+        let is_held = is_held_readable(client).await?;
+        let released = match (scope.released(), &rows.columns.id) {
+            (Released::Compared, Ok(id)) if is_held => Some(is_released(&rows, id, config)),
+            (Released::Compared | Released::AsOthers, _) => None,
+        };
+        Ok(Self { rows, number, time, scope, released, ids, decided })
     }
 
     /// Takes ids for none that tell rows apart if one of these rows has a uuid that is neither
@@ -165,7 +172,12 @@ impl ComparedTable {
                 }
             }
         };
-        condition.into_iter().for_each(|condition| query.and(condition));
+        if let Some(condition) = condition {
+            query.and(match &self.released {
+                Some(released) => format!("{condition} or {released}"),
+                None => condition,
+            });
+        }
         let order = &config.recover.order_by;
         if !order.is_empty() {
             query.order = order
@@ -310,6 +322,20 @@ async fn ids(
     };
     let is_told = is_unique || trust == IdTrust::Unique;
     Ok((ids, if is_told { DecidedRows::LeftOut } else { DecidedRows::Sent }))
+}
+
+/// The condition that a row has the id of an event that was delivered out of the table of held
+/// events.
+fn is_released(rows: &OutboxRows, id: &OrderColumn, config: &Config) -> String {
+    format!(
+        "concat({}) in (select h.event_id from outbox_router.held h \
+           where h.pipeline = {} and h.slot = {} and h.table_name = {} \
+             and h.state = 'delivered' and h.event_id is not null)",
+        rows.all().column(id),
+        quote_literal(&config.name),
+        quote_literal(config.postgres.slot.as_str()),
+        quote_literal(&rows.row.table.to_string())
+    )
 }
 
 /// The rows that say that they were made since a time, or do not say when.

@@ -155,7 +155,8 @@ impl Recovery<'_> {
             let rows = OutboxRows::describe(self.reader, self.config, name).await?;
             let of = (from, self.gaps);
             let mut table =
-                ComparedTable::check(self.reader, self.args, (rows, number), of).await?;
+                ComparedTable::check(self.reader, (self.args, self.config), (rows, number), of)
+                    .await?;
             let rows = table.in_scope(self.config)?;
             if may_be_given_again(self.gaps) {
                 table.doubt_made_ids(self.reader, rows).await?;

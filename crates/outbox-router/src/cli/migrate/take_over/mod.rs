@@ -162,7 +162,11 @@ impl Facts<'_> {
             source::slot(self.config, self.access, &reading.slot_reading, direction).await;
         let slot = slot.cloned();
         steps.extend([step, source::publication(self.config, &reading.catalog)]);
-        steps.extend(held::step(self.config, self.access, direction).await);
+        let known = stored.as_ref().ok().and_then(Option::as_ref);
+        let witness = known.and_then(|stored| stored.witness.as_ref());
+        let relied_on = witness.map(|witness| witness.held_table);
+        let of_table = (reading.held, relied_on);
+        steps.extend(held::step(self.config, self.access, of_table, direction).await);
         match direction {
             Direction::TakeOver => {
                 steps.extend(self.rows(slot.as_ref()).await);
