@@ -20,6 +20,7 @@ mod doctor;
 mod dry_run;
 mod exit;
 mod explain_row;
+mod first_of_gap;
 mod flags;
 mod flushed;
 mod form;

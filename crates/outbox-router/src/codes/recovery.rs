@@ -54,7 +54,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
             "if rows stay in the table until they are delivered: `outbox-router \
              recover{typed_flags} --drop-slot {admin}`; if they are deleted before, only the slot has them: \
              `outbox-router accept` gives up what is missing, and the router goes on with the \
-             slot",
+             slot, unless the publication was made again (P026): then no router reads them from it",
         ),
         case_remedy(
             Case::RecoverOrder,

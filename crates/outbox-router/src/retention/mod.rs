@@ -43,6 +43,6 @@ mod time;
 pub(crate) use held::{ReliedOn, check_whole};
 pub use report::{RetentionReport, TableFigures, TableReport};
 pub use rows::covered_sql;
-pub(crate) use rows::{is_event_sql, precedes_sql};
+pub(crate) use rows::{NEXT, is_event_sql, precedes_sql};
 pub use settings::RetentionSettings;
 pub use task::{Channels, run};

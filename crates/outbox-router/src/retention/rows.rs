@@ -92,8 +92,8 @@ impl Rule<'_> {
     }
 }
 
-/// The next transaction's `xid8`.
-const NEXT: &str = "pg_snapshot_xmax(pg_current_snapshot())";
+/// The next transaction's `xid8`: an id that none has yet.
+pub(crate) const NEXT: &str = "pg_snapshot_xmax(pg_current_snapshot())";
 
 /// The condition that the row `t` was written when its table was an outbox, in one of these places;
 /// `None`: a person has given up those that were not.

@@ -5,6 +5,7 @@ use std::{collections::HashMap, time::Duration};
 
 use pgoutput::{Begin, Frame, Message, Relation, TupleData, Xid};
 use relay::{Code, Failure, Lsn, source::Oid, witness::LastTransaction};
+use sha2::{Digest as _, Sha256};
 
 use super::{command_stream::CommandFrame, connect::Source, slot_copy::SlotCopy};
 
@@ -32,15 +33,26 @@ pub(crate) struct RowsOf {
     pub(crate) identity: Vec<String>,
     /// The column of `where`.
     pub(crate) filtered_by: Option<String>,
+    /// Its other columns, too, in the order in which [`RowOfSlot::content`] has them.
+    pub(crate) columns: Vec<String>,
 }
 
 /// A relation, as the rows of it are to be read.
 enum Known {
-    /// One that is looked for: the place of its table, and where the identity stands, and the
-    /// column of `where`.
-    Table { table: usize, places: Vec<usize>, filtered_by: Option<usize> },
+    /// One that is looked for.
+    Table(Places),
     /// Another one, of this name.
     Unknown(String),
+}
+
+/// Where the columns of a table stand in its rows.
+struct Places {
+    /// The place of the table among those that are looked for.
+    table: usize,
+    identity: Vec<usize>,
+    filtered_by: Option<usize>,
+    /// Those of [`RowsOf::columns`]; `None` where rows lack one.
+    columns: Option<Vec<usize>>,
 }
 
 /// A row of the slot.
@@ -54,6 +66,8 @@ pub(crate) struct RowOfSlot {
     /// The text of the column of `where` when the row was inserted; `None` where it was NULL, or
     /// there is no `where`.
     pub(crate) said: Option<String>,
+    /// A hash of all columns ([`content_sql`]); `None` where the row lacks one.
+    pub(crate) content: Option<String>,
     /// Where the commit record of its transaction begins.
     pub(crate) commit_at: Lsn,
     /// Its transaction.
@@ -170,31 +184,16 @@ impl Reading<'_> {
             Message::Insert(insert) => {
                 let begin = self.open.as_ref().ok_or_else(outside)?;
                 let commit_at = begin.final_lsn;
-                let (table, places, filtered_by) = match self.known.get(&insert.relation) {
+                let places = match self.known.get(&insert.relation) {
                     None => return Ok(Step::Other),
                     Some(Known::Unknown(name)) => {
                         let table = name.clone();
                         return Ok(Step::Of(OfSlot::Unknown { table, commit_at }));
                     }
-                    Some(Known::Table { table, places, filtered_by }) => {
-                        (*table, places, *filtered_by)
-                    }
+                    Some(Known::Table(places)) => places,
                 };
                 let columns: Vec<TupleData<'_>> = insert.tuple.iter().collect();
-                let text = |place: usize| match columns.get(place) {
-                    Some(TupleData::Text(bytes)) => {
-                        Some(String::from_utf8_lossy(bytes).into_owned())
-                    }
-                    _ => None,
-                };
-                let of_identity = |place: &usize| {
-                    let missing = || Failure::new(Code::Protocol, "a row without its identity");
-                    text(*place).ok_or_else(missing)
-                };
-                let id = places.iter().map(of_identity).collect::<Result<_, _>>()?;
-                let said = filtered_by.and_then(text);
-                let (relation, xid) = (insert.relation, begin.xid);
-                let row = RowOfSlot { table, relation, id, said, commit_at, xid };
+                let row = places.row((insert.relation, begin), &columns)?;
                 return Ok(Step::Of(OfSlot::Row(row)));
             }
             Message::Origin(_)
@@ -209,6 +208,52 @@ impl Reading<'_> {
     }
 }
 
+impl Places {
+    fn row(
+        &self,
+        (relation, begin): (Oid, &Begin),
+        columns: &[TupleData<'_>],
+    ) -> Result<RowOfSlot, Failure> {
+        let text = |place: usize| match columns.get(place) {
+            Some(TupleData::Text(bytes)) => Some(String::from_utf8_lossy(bytes).into_owned()),
+            _ => None,
+        };
+        let of_identity = |place: &usize| {
+            let missing = || Failure::new(Code::Protocol, "a row without its identity");
+            text(*place).ok_or_else(missing)
+        };
+        Ok(RowOfSlot {
+            table: self.table,
+            relation,
+            id: self.identity.iter().map(of_identity).collect::<Result<_, _>>()?,
+            said: self.filtered_by.and_then(text),
+            content: self.content(columns),
+            commit_at: begin.final_lsn,
+            xid: begin.xid,
+        })
+    }
+
+    fn content(&self, columns: &[TupleData<'_>]) -> Option<String> {
+        let mut content = Sha256::new();
+        for place in self.columns.as_ref()? {
+            match columns.get(*place)? {
+                TupleData::Null => content.update([0]),
+                TupleData::Text(bytes) => content.update(Sha256::digest(bytes)),
+                TupleData::UnchangedToast | TupleData::Binary(_) => return None,
+            }
+        }
+        Some(content.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+/// The hash of a row's columns, whose texts are these expressions, as [`RowOfSlot::content`] has
+/// it: of one byte for each NULL, and of the hash of each other text, as it is sent to a client.
+pub(crate) fn content_sql<'t>(texts: impl Iterator<Item = &'t str>) -> String {
+    let of_each = texts.map(|text| format!("coalesce(sha256(textsend({text})), '\\x00')"));
+    let content = of_each.collect::<Vec<_>>().join(" || ");
+    format!("encode(sha256({content}), 'hex')")
+}
+
 fn outside() -> Failure {
     Failure::new(Code::Protocol, "a row or a commit without the beginning of its transaction")
 }
@@ -216,7 +261,7 @@ fn outside() -> Failure {
 /// What the relation is; `None`: it is one of this program's own.
 fn describe(tables: &[RowsOf], relation: &Relation<'_>) -> Result<Option<Known>, Failure> {
     let known = tables.iter().enumerate().find(|(_, table)| table.oids.contains(&relation.id));
-    let Some((table, RowsOf { identity, filtered_by, .. })) = known else {
+    let Some((table, RowsOf { identity, filtered_by, columns, .. })) = known else {
         if relation.namespace == b"outbox_router" {
             return Ok(None);
         }
@@ -229,9 +274,10 @@ fn describe(tables: &[RowsOf], relation: &Relation<'_>) -> Result<Option<Known>,
             Failure::new(Code::ColumnMissing, what)
         })
     };
-    let places = identity.iter().map(place).collect::<Result<_, _>>()?;
+    let identity = identity.iter().map(place).collect::<Result<_, _>>()?;
     let filtered_by = filtered_by.as_ref().map(place).transpose()?;
-    Ok(Some(Known::Table { table, places, filtered_by }))
+    let columns = columns.iter().map(|column| place(column).ok()).collect();
+    Ok(Some(Known::Table(Places { table, identity, filtered_by, columns })))
 }
 
 /// Only an INSERT says which row it is.
@@ -279,7 +325,12 @@ mod tests {
 
     fn looked_for(oids: &[u32], column: &str) -> RowsOf {
         let oids = oids.iter().map(|oid| Oid::from_u32(*oid)).collect();
-        RowsOf { oids, identity: vec![column.to_owned()], filtered_by: Some("payload".to_owned()) }
+        RowsOf {
+            oids,
+            identity: vec![column.to_owned()],
+            filtered_by: Some("payload".to_owned()),
+            columns: vec![column.to_owned(), "payload".to_owned()],
+        }
     }
 
     fn steps(frames: &[Vec<u8>]) -> Vec<String> {

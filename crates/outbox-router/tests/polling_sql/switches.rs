@@ -66,7 +66,7 @@ async fn a_row_that_the_slot_still_has_is_not_declared_delivered() {
         let refused = writer.batch_execute(truncate).await.unwrap_err();
         assert_eq!(refused.code(), Some(&SqlState::LOCK_NOT_AVAILABLE), "{sql_type}");
         let ids = vec![shown];
-        let undelivered = [Undelivered { id: ids.clone(), is_event: true }];
+        let undelivered = [Undelivered { id: ids.clone(), is_event: true, xid: 1, content: None }];
         session.batch_execute(&note_undelivered(table, &undelivered)).await.unwrap();
         session.batch_execute(&table.declare_delivered("true", None)).await.unwrap();
         assert_eq!(count(&session, fetch).await, 0, "{sql_type}: {ids:?}");

@@ -49,8 +49,8 @@ pub struct ServerNow<'a> {
 }
 
 impl FirstOfGap {
-    /// The first transaction of these gaps; `None` where the ids of the witness are not those of
-    /// the server, or no horizon lies before every gap.
+    /// The first transaction of these gaps, or, without any, of what is not acknowledged; `None`
+    /// where the ids of the witness are not those of the server, or no horizon lies before that.
     pub fn of(witness: &Witness, gaps: &[Gap], now: ServerNow<'_>) -> Option<Self> {
         // After a promotion or a restore, ids are given again.
         if witness.history.as_ref() != Some(now.history) {

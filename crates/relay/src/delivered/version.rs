@@ -18,7 +18,7 @@
 
 use pgoutput::Lsn;
 
-use super::{row_version::RowAt, rows::EventPart};
+use super::{compared::FirstOfGap, row_version::RowAt, rows::EventPart};
 use crate::{ports::AckRun, progress::ticket::TransactionRef};
 
 impl RowAt {
@@ -85,6 +85,8 @@ pub struct Streamed(());
 pub struct StreamedRows {
     /// Where the events are; `None`: a person has given up its other rows.
     parts: Option<Vec<EventPart>>,
+    /// Only rows of transactions before this one are told from those that the slot has still.
+    before: Option<FirstOfGap>,
 }
 
 impl Streamed {
@@ -100,7 +102,7 @@ impl Streamed {
     /// Of a table: rows that were in it before its rows were events are in no stream.
     #[must_use]
     pub const fn rows_of(self, parts: Vec<EventPart>) -> StreamedRows {
-        StreamedRows { parts: Some(parts) }
+        StreamedRows { parts: Some(parts), before: None }
     }
 }
 
@@ -113,7 +115,21 @@ impl StreamedRows {
     /// The same, with the rows that are in no stream: a person has given them up.
     #[must_use]
     pub fn with_older_given_up(self) -> Self {
-        Self { parts: None }
+        Self { parts: None, ..self }
+    }
+
+    /// The same, where rows that the slot has still were written again since: the key of one may be
+    /// another row's now, and its own that of a row which was delivered. `first` is the first
+    /// transaction that may have committed behind what is delivered. Such a row was changed by that
+    /// one or a later one, so rows of earlier ones are none of them.
+    #[must_use]
+    pub fn written_before(self, first: FirstOfGap) -> Self {
+        Self { before: Some(first), ..self }
+    }
+
+    /// Only rows of transactions before this one are delivered for certain; `None`: all are.
+    pub const fn before(&self) -> Option<FirstOfGap> {
+        self.before
     }
 
     /// A row that the snapshot shows and that the slot does not have any more, as it shows it, by
@@ -182,6 +198,7 @@ mod tests {
         let streamed = Streamed::between(at(8), at(9)).unwrap().rows_of(Vec::new());
         assert_eq!(streamed.parts(), Some(&[][..]));
         assert_eq!(*streamed.row(row(70)).row(), row(70));
+        assert_eq!(streamed.before(), None);
         assert_eq!(streamed.with_older_given_up().parts(), None);
     }
 }

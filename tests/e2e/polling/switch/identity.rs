@@ -8,11 +8,28 @@ use testbed::wait::eventually;
 
 use super::super::{BATCH, COLUMNS, DEADLINE, insert};
 use super::command::{Command, wait_for_row};
-use super::{begun, begun_with, configure, stop, switch, switched};
+use super::{Configurations, begun, begun_with, configure, stop, switch, switched};
 
 async fn pending(session: &DatabaseSession) -> i64 {
     let query = "select count(*) from outbox where published_at is null";
     session.query_one(query, &[]).await.unwrap().get(0)
+}
+
+/// A router streams until everything is delivered.
+async fn stream(fixture: &mut Fixture, configurations: &Configurations, session: &DatabaseSession) {
+    configure(fixture, &configurations.stream);
+    fixture.restart().await.unwrap();
+    let end = "select pg_current_wal_insert_lsn()::text";
+    let end: String = session.query_one(end, &[]).await.unwrap().get(0);
+    let passed = "select from pg_replication_slots \
+                  where slot_name = $1 and confirmed_flush_lsn >= $2::text::pg_lsn";
+    eventually(DEADLINE, format!("the slot to be at {end}"), async || {
+        Ok(session.query_opt(passed, &[&SLOT, &end]).await?.map(drop))
+    })
+    .await
+    .unwrap();
+    stop(&mut fixture.router).await;
+    configure(fixture, &configurations.polling);
 }
 
 async fn refused(fixture: &Fixture) -> String {
@@ -45,19 +62,7 @@ async fn rows_that_only_the_slot_has_are_delivered_from_it_before_it_is_dropped(
     assert!(said.contains("2 of public.outbox ("), "{said}");
     assert_eq!(pending(&session).await, 2, "nothing was marked");
 
-    configure(&mut fixture, &configurations.stream);
-    fixture.restart().await.unwrap();
-    let end = "select pg_current_wal_insert_lsn()::text";
-    let end: String = session.query_one(end, &[]).await.unwrap().get(0);
-    let passed = "select from pg_replication_slots \
-                  where slot_name = $1 and confirmed_flush_lsn >= $2::text::pg_lsn";
-    eventually(DEADLINE, format!("the slot to be at {end}"), async || {
-        Ok(session.query_opt(passed, &[&SLOT, &end]).await?.map(drop))
-    })
-    .await
-    .unwrap();
-    stop(&mut fixture.router).await;
-    configure(&mut fixture, &configurations.polling);
+    stream(&mut fixture, &configurations, &session).await;
     switched(&fixture, "polling").await;
     assert_eq!(pending(&session).await, 0);
 }
@@ -148,4 +153,43 @@ async fn a_row_whose_key_is_changed_while_older_rows_are_sent_is_not_left_behind
     assert_eq!(pending(&session).await, 1);
     switched(&fixture, "stream").await;
     assert_eq!(pending(&session).await, 0);
+}
+
+/// A key says which row it is only while rows keep theirs.
+#[tokio::test]
+async fn a_row_that_the_slot_has_is_sent_though_its_key_is_another_rows_now() {
+    let (mut fixture, configurations) = begun().await;
+    stop(&mut fixture.router).await;
+    let session = fixture.session().await.unwrap();
+    switched(&fixture, "stream").await;
+    for key in ["first", "second"] {
+        insert(&session, key, "{}").await;
+    }
+    stream(&mut fixture, &configurations, &session).await;
+    session.batch_execute("begin; savepoint s").await.unwrap();
+    insert(&session, "third", "{}").await;
+    session.batch_execute("release s; commit").await.unwrap();
+    let said = switched(&fixture, "polling").await;
+    assert!(!said.contains("written again"), "a savepoint changes no key: {said}");
+    assert_eq!(pending(&session).await, 1);
+
+    switched(&fixture, "stream").await;
+    for key in ["fourth", "fifth"] {
+        insert(&session, key, "{}").await;
+    }
+    stream(&mut fixture, &configurations, &session).await;
+    insert(&session, "last", "{}").await;
+    let exchange = "create temporary table kept as select n, lead(id) over (order by n desc) id \
+           from outbox where published_at is null; \
+         update kept set id = (select id from outbox o where o.aggregate_id = 'last') \
+           where id is null; \
+         update outbox set id = gen_random_uuid() where published_at is null; \
+         update outbox o set id = k.id from kept k where o.n = k.n";
+    session.batch_execute(exchange).await.unwrap();
+    let said = switched(&fixture, "polling").await;
+    assert!(said.contains("note: rows of public.outbox that the slot has were written"), "{said}");
+    let last = "select count(*) from outbox \
+                 where published_at is null and aggregate_id = 'last'";
+    let last: i64 = session.query_one(last, &[]).await.unwrap().get(0);
+    assert_eq!(last, 1, "{said}");
 }

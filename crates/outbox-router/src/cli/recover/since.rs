@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use relay::{
     Case, Failure, TableName,
-    delivered::FullXid,
-    delivered::compared::{FirstOfGap, MadeSince, ServerNow, since_restore},
-    source::{Gap, SlotHealth},
+    delivered::compared::{FirstOfGap, MadeSince, since_restore},
+    source::Gap,
     witness::Witness,
 };
 use tokio_postgres::Client;
 
 use super::args::RecoverArgs;
 use crate::{
-    cli::{TaskError, since},
+    cli::{TaskError, first_of_gap::first_of_gap, since},
     shell::SourceReading,
     wording::roughly,
 };
@@ -81,14 +80,7 @@ pub(super) async fn find(
     reading: &SourceReading,
 ) -> Result<Result<Start, String>, TaskError> {
     client.batch_execute("set timezone = 'UTC'").await?;
-    let next = "select pg_snapshot_xmax(pg_current_snapshot())::text";
-    let next: String = client.query_one(next, &[]).await?.try_get(0)?;
-    let now = ServerNow {
-        history: &reading.server.history,
-        slot: reading.slot_reading.slot.as_ref().and_then(SlotHealth::horizon),
-        next: FullXid::from_u64(next.parse().unwrap_or(0)),
-    };
-    let first = FirstOfGap::of(witness, gaps, now);
+    let (first, _) = first_of_gap(client, (witness, gaps), reading).await?;
     let (begin, whence) = match &args.since {
         Some(given) => {
             let begin = match since::read(client, "--since", given).await? {

@@ -24,11 +24,8 @@ use crate::{
     held,
     postgres::{quote_identifier, quote_literal, quote_table},
     republish::selection::{Columns, OrderColumn, Query},
-    retention::precedes_sql,
+    retention::{NEXT, precedes_sql},
 };
-
-/// An id that no transaction has yet, as SQL.
-pub(super) const NEXT: &str = "pg_snapshot_xmax(pg_current_snapshot())";
 
 /// Whether an index says that no two rows of a table have one id.
 const IS_UNIQUE: &str = "\

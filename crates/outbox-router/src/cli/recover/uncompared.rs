@@ -8,8 +8,11 @@ use relay::{
     source::{Catalog, CatalogRelation, TableKind, give_up, publication::statements},
 };
 
-use super::{recovery::Recovery, table::NEXT};
-use crate::{cli::TaskError, retention::precedes_sql};
+use super::recovery::Recovery;
+use crate::{
+    cli::TaskError,
+    retention::{NEXT, precedes_sql},
+};
 
 /// Outboxes and partitions of which nothing is left.
 #[derive(Default)]

@@ -56,7 +56,7 @@ impl Switching<'_> {
     pub(super) async fn mark_delivered(
         &self,
         args: &ToPollingArgs,
-        Delivered { end, since }: &Delivered,
+        Delivered { end, since, first }: &Delivered,
         terminal: &mut Terminal<'_>,
     ) -> Result<Marked, TaskError> {
         let Described { mut database, tables, .. } = self.described(Uuid::new_v4()).await?;
@@ -84,7 +84,8 @@ impl Switching<'_> {
                 self.slot()
             )?;
             self.refuse_gone(reader, &tables, unknown).await?;
-            let events = self.events(reader, &tables, since, args).await?;
+            let mut events = self.events(reader, &tables, since, args).await?;
+            self.leave_rewritten(reader, (&tables, &mut events), *first, terminal.err).await?;
             let of = (&*tables, &*events, streamed);
             let marked = mark(reader, &mut database, of, terminal).await?;
             reader.batch_execute("rollback").await?;
@@ -107,7 +108,8 @@ impl Switching<'_> {
             }
             let identity = table.identity_names().into_iter().map(str::to_owned).collect();
             let filtered_by = table.filtered_by().map(str::to_owned);
-            looked_for.push(RowsOf { oids, identity, filtered_by });
+            let columns = table.column_names();
+            looked_for.push(RowsOf { oids, identity, filtered_by, columns });
         }
         Ok(looked_for)
     }
@@ -203,7 +205,8 @@ impl<'t> Keys<'t> {
             return Ok(());
         };
         let is_event = visibility == Visibility::Seen && table.takes(row.said.as_deref());
-        rows.push(Undelivered { id: row.id, is_event });
+        let RowOfSlot { id, content, xid, .. } = row;
+        rows.push(Undelivered { id, is_event, xid: xid.as_u32(), content });
         if rows.len() >= BATCH { write(reader, table, rows).await } else { Ok(()) }
     }
 
@@ -240,8 +243,9 @@ async fn mark(
     let session = database.session();
     let fetch = format!("fetch {BATCH} from outbox_router_delivered");
     for (place, (table, of_table)) in tables.iter().zip(events).enumerate() {
-        let Events { is_event, older, left_out, .. } = of_table;
+        let Events { older, left_out, .. } = of_table;
         let streamed = of_table.streamed(streamed);
+        let is_delivered = of_table.is_delivered(&streamed);
         let left = match left_out {
             Some(left_out) => {
                 reader.query_one(&table.count_pending(left_out), &[]).await?.try_get(0)?
@@ -250,7 +254,7 @@ async fn mark(
         };
         marked.left_out.push(left);
         marked.older.push(*older);
-        reader.batch_execute(&table.declare_delivered(is_event, left_out.as_deref())).await?;
+        reader.batch_execute(&table.declare_delivered(&is_delivered, left_out.as_deref())).await?;
         loop {
             let published = rows(&reader.simple_query(&fetch).await?, &streamed)?;
             if published.is_empty() {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io, sync::Arc};
 
 use relay::{
     Case, Failure, Name, Oid, OutboxTable, TableName,
-    delivered::{EventPart, EventsSince, Place, Streamed, StreamedRows},
+    delivered::{EventPart, EventsSince, Place, Streamed, StreamedRows, compared::FirstOfGap},
 };
 use tokio_postgres::Client;
 
@@ -16,9 +16,9 @@ use crate::{
     cli::{TaskError, Terminal},
     polling::sql::PolledTable,
     retention::{
-        RetentionSettings,
+        NEXT, RetentionSettings,
         events::event_parts,
-        is_event_sql,
+        is_event_sql, precedes_sql,
         session::{Backend, Session},
         target::age_column,
     },
@@ -33,6 +33,9 @@ pub(super) struct Events {
     parts: Option<Vec<EventPart>>,
     /// The condition that a row `t` is one of them, or that the slot has it still.
     pub(super) is_event: String,
+    /// Only rows of transactions before this one are told from those that the slot has; `None`:
+    /// all are.
+    pub(super) before: Option<FirstOfGap>,
     /// Pending rows that are in no stream.
     pub(super) older: i64,
     /// The condition that a row `t` was left out, if any was.
@@ -42,9 +45,25 @@ pub(super) struct Events {
 impl Events {
     /// Those that the stream has delivered, where the slot does not have them any more.
     pub(super) fn streamed(&self, streamed: Streamed) -> StreamedRows {
-        match &self.parts {
+        let rows = match &self.parts {
             Some(parts) => streamed.rows_of(parts.clone()),
             None => streamed.rows_of(Vec::new()).with_older_given_up(),
+        };
+        match self.before {
+            Some(first) => rows.written_before(first),
+            None => rows,
+        }
+    }
+
+    /// The condition that a row `t` that is pending, and not noted as one of the slot's, is
+    /// delivered.
+    pub(super) fn is_delivered(&self, streamed: &StreamedRows) -> String {
+        let is_event = &self.is_event;
+        match streamed.before() {
+            Some(first) => {
+                format!("({is_event}) and {}", precedes_sql(first.xid(), "t.xmin", NEXT))
+            }
+            None => is_event.clone(),
         }
     }
 }
@@ -76,7 +95,7 @@ impl Switching<'_> {
                 }
                 None | Some(OlderPending::Send) => {}
             }
-            events.push(Events { parts, is_event, older, left_out });
+            events.push(Events { parts, is_event, before: None, older, left_out });
         }
         Ok(events)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relay::{
     Case, Code, Failure, Lsn, Name,
-    delivered::StreamEnd,
+    delivered::{StreamEnd, compared::FirstOfGap},
     handover::switch::{SwitchState, ToPolling},
     held::TableMark,
 };
@@ -18,7 +18,9 @@ use super::{
 };
 use crate::{
     cli::{
-        Exit, TaskError, Terminal, new_slot,
+        Exit, TaskError, Terminal,
+        first_of_gap::first_of_gap,
+        new_slot,
         open_events::OpenEvents,
         setup::refuse_unready,
         teardown::leave_publication,
@@ -43,6 +45,8 @@ pub(super) struct Delivered {
     pub(super) end: StreamEnd,
     /// Since when the rows of the tables are events.
     pub(super) since: Since,
+    /// The first transaction that may have committed behind what is delivered.
+    pub(super) first: Option<FirstOfGap>,
 }
 
 impl Switching<'_> {
@@ -274,8 +278,9 @@ impl Switching<'_> {
                 let what = format!("the publication {publication} has table {table}");
                 return Err(leaves_table(&what).into());
             }
-            return Ok(Delivered { end: end?, since: None });
+            return Ok(Delivered { end: end?, since: None, first: None });
         };
+        let (first, _) = first_of_gap(self.books, (&witness, &[]), &reading).await?;
         let streamed: Vec<u32> = witness.tables.iter().map(|table| table.as_u32()).collect();
         self.switched.refuse_unstreamed(self.books, &streamed).await?;
         left_out::check_there(self.books, witness.left_out).await?;
@@ -286,7 +291,7 @@ impl Switching<'_> {
             None => {
                 let end = end?;
                 let since = Some(witness.since_by(end.catalog()));
-                Ok(Delivered { end, since })
+                Ok(Delivered { end, since, first })
             }
         }
     }

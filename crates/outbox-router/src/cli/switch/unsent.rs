@@ -2,14 +2,15 @@
 //! other one of them is done with: a row is known by its key, which may be changed, and a row that
 //! is deleted is an event of the slot all the same.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io};
 
-use relay::{Case, Failure, handover::switch::SwitchState};
+use relay::{Case, Failure, delivered::compared::FirstOfGap, handover::switch::SwitchState};
 use tokio_postgres::{Client, Row};
 
 use super::{
     COMMAND, Switching,
     delivered::{Keys, Visibility, seen_until},
+    older::Events,
 };
 use crate::{
     cli::{TaskError, connect::with_connection, republication::session},
@@ -48,6 +49,42 @@ impl Switching<'_> {
             gone.join("; ")
         );
         Err(Failure::of(Case::SwitchUnsent, what).into())
+    }
+
+    /// Leaves rows pending that may be those of the slot, under another key than it shows.
+    ///
+    /// # Errors
+    /// Nothing says which transactions are earlier than those that the slot has (P043).
+    pub(super) async fn leave_rewritten(
+        &self,
+        reader: &Client,
+        (tables, events): (&[PolledTable], &mut [Events]),
+        first: Option<FirstOfGap>,
+        err: &mut (dyn io::Write + Send),
+    ) -> Result<(), TaskError> {
+        for (table, events) in tables.iter().zip(events) {
+            if !reader.query_one(&table.undelivered_rewritten(), &[]).await?.try_get(0)? {
+                continue;
+            }
+            let name = table.name();
+            let Some(first) = first else {
+                self.switched.set(self.books, SwitchState::Stream).await?;
+                let what = format!(
+                    "rows of {name} that no router has delivered were written again since, and it \
+                     is not known which others their transactions may have changed"
+                );
+                return Err(Failure::of(Case::SwitchUnsent, what).into());
+            };
+            events.before = Some(first);
+            writeln!(
+                err,
+                "note: rows of {name} that the slot has were written again since: rows of \
+                 transaction {} and later ones stay pending, and workers send them, also those \
+                 that are delivered",
+                first.xid().as_u64()
+            )?;
+        }
+        Ok(())
     }
 
     /// The stream is to begin, and no row is pending that was noted as older than the slot.

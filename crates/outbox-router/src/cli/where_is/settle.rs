@@ -9,9 +9,7 @@ use std::{
 use pgoutput::Xid;
 use relay::{
     Failure, TopicName,
-    delivered::compared::{FirstOfGap, ServerNow, since_restore},
-    delivered::{BeforeGaps, FullXid},
-    source::SlotHealth,
+    delivered::{BeforeGaps, compared::since_restore},
 };
 use tokio_postgres::Client;
 
@@ -31,6 +29,7 @@ use crate::{
         connect::Access,
         dead_letters::HeldEvent,
         explain_row::{EventRow, EventRows, Placed, Placement},
+        first_of_gap::first_of_gap,
         since,
         status::summary,
         topic_lookups::Topic,
@@ -145,16 +144,12 @@ impl Settle<'_> {
         };
         let gaps = recoverable_gaps(&facts.witness);
         let Some(gap) = gaps.first() else { return Ok(()) };
-        let next = "select pg_snapshot_xmax(pg_current_snapshot())::text";
-        let next: String = self.client.query_one(next, &[]).await?.try_get(0)?;
-        let next = FullXid::from_u64(next.parse().unwrap_or(0));
-        let slot = facts.reading.slot_reading.slot.as_ref().and_then(SlotHealth::horizon);
-        let now = ServerNow { history: &facts.reading.server.history, slot, next };
+        let of = (&facts.witness, &*gaps);
+        let (first, next) = first_of_gap(self.client, of, &facts.reading).await?;
         let restored_ms = match since_restore(&facts.witness, &gaps) {
             Some(at) => Some(since::micros_of(self.client, &at).await? / 1_000),
             None => None,
         };
-        let first = FirstOfGap::of(&facts.witness, &gaps, now);
         let before = first.and_then(|first| BeforeGaps::of(&gaps, (first, next), restored_ms));
         for event in self.events.iter_mut().filter(|event| may_repeat(event)) {
             let is_before =

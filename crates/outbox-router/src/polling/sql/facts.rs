@@ -123,6 +123,11 @@ impl Facts {
         self.columns.iter().find(|column| column.name == name)
     }
 
+    /// The columns that an INSERT writes, which every stream shows.
+    pub(super) fn written(&self) -> impl Iterator<Item = &ColumnFacts> {
+        self.columns.iter().filter(|column| !column.is("generated"))
+    }
+
     /// The table as a stream shows it: without virtual columns.
     pub(super) fn row(&self, table: &TableName) -> TableRow {
         let columns = self.columns.iter().filter(|column| !column.is("virtual"));

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::{
     conditions::{and, interval},
     filter::Filter,
-    literals::array,
+    literals::{array, literal},
     shown::Shown,
     table::PolledTable,
 };
@@ -25,6 +25,7 @@ use crate::{
     held::schema::Statement,
     postgres::sql_failure,
     republish::left_out::{self, Searched},
+    shell::content_sql,
 };
 
 /// Who hands a table over.
@@ -105,7 +106,7 @@ pub fn row_table() -> Statement {
 pub const UNDELIVERED: &str = "\
     create temporary table outbox_router_undelivered (\
       relation oid not null, id text[] collate \"C\" not null, rows bigint not null, \
-      is_event boolean not null, primary key (relation, id)) \
+      is_event boolean not null, xid text not null, content text, primary key (relation, id)) \
     on commit drop";
 
 /// One of them.
@@ -117,19 +118,27 @@ pub struct Undelivered {
     /// Whether it has to be pending in its table: `where` took it when it was inserted, and the
     /// reader sees it.
     pub is_event: bool,
+    /// Its transaction.
+    pub xid: u32,
+    /// A hash of the columns that an INSERT writes; `None` where it lacks one that the table has.
+    pub content: Option<String>,
 }
 
 /// Notes such rows, and how many have one identity.
 pub fn note_undelivered(table: &PolledTable, rows: &[Undelivered]) -> String {
     let rows: Vec<String> = rows
         .iter()
-        .map(|Undelivered { id, is_event }| {
-            format!("({}::text[], {is_event})", array(id.iter().map(String::as_str)))
+        .map(|Undelivered { id, is_event, xid, content }| {
+            let content = content.as_deref().map_or_else(|| "null".to_owned(), literal);
+            let id = array(id.iter().map(String::as_str));
+            format!("({id}::text[], {is_event}, '{xid}', {content})")
         })
         .collect();
     format!(
-        "insert into pg_temp.outbox_router_undelivered as u (relation, id, rows, is_event) \
-         select {}, i, count(*), bool_or(e) from (values {}) as v (i, e) group by i \
+        "insert into pg_temp.outbox_router_undelivered as u \
+           (relation, id, rows, is_event, xid, content) \
+         select {}, i, count(*), bool_or(e), max(x), max(c) \
+         from (values {}) as v (i, e, x, c) group by i \
          on conflict (relation, id) do update \
          set rows = u.rows + excluded.rows, is_event = u.is_event or excluded.is_event",
         table.oid(),
@@ -207,6 +216,11 @@ impl PolledTable {
         format!("lock table {} in access share mode", self.quoted())
     }
 
+    /// The columns that an INSERT writes.
+    pub fn column_names(&self) -> Vec<String> {
+        self.facts.written().map(|column| column.name.clone()).collect()
+    }
+
     /// The column of `where`.
     pub fn filtered_by(&self) -> Option<&str> {
         self.filter.as_ref().map(Filter::column)
@@ -228,6 +242,27 @@ impl PolledTable {
             self.identity_of("t"),
             self.pending()
         ))
+    }
+
+    /// Whether one of the noted events is not pending as its transaction has written it, by the
+    /// transaction or, since a savepoint gives rows an id of its own, by its columns: it was
+    /// written again since, or another row has its identity now.
+    pub fn undelivered_rewritten(&self) -> String {
+        let columns = self.facts.written();
+        let texts: Vec<String> =
+            columns.map(|column| Shown::of(column).sql("t", &column.name)).collect();
+        format!(
+            "select exists (select id from pg_temp.outbox_router_undelivered \
+               where relation = {oid} and is_event \
+               except select u.id from (select {identity} as id, t.xmin::text as xid, \
+                   {content} as content {pending}) t \
+                 join pg_temp.outbox_router_undelivered u on u.relation = {oid} and u.id = t.id \
+                 where u.xid = t.xid or u.content = t.content)",
+            oid = self.oid(),
+            identity = self.identity_of("t"),
+            content = content_sql(texts.iter().map(String::as_str)),
+            pending = self.pending()
+        )
     }
 
     /// Pending rows that are not noted as events: how many, and some of them.
@@ -340,8 +375,13 @@ mod tests {
     #[test]
     fn identities_cannot_leave_their_quotes() {
         let table = samples::table(samples::time());
-        let rows = [Undelivered { id: vec!["a'b\"c\\".to_owned()], is_event: true }];
+        let rows = [Undelivered {
+            id: vec!["a'b\"c\\".to_owned()],
+            is_event: true,
+            xid: 7,
+            content: None,
+        }];
         let sql = note_undelivered(&table, &rows);
-        assert!(sql.contains("( E'{\"a''b\\\\\"c\\\\\\\\\"}'::text[], true)"), "{sql}");
+        assert!(sql.contains("( E'{\"a''b\\\\\"c\\\\\\\\\"}'::text[], true, '7', null)"), "{sql}");
     }
 }
