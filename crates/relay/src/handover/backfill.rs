@@ -116,8 +116,10 @@ impl Reached {
 pub enum Beginning {
     /// It has.
     Witnessed,
-    /// It has not, or none is kept.
+    /// It has not.
     Unwitnessed,
+    /// None is kept.
+    NotKept,
 }
 
 /// What there is before a back-fill begins.
@@ -188,6 +190,12 @@ impl Before<'_> {
             (None, Completeness::Complete | Completeness::GivenUp) => Ok(Todo::Begin),
             (Some(_), Completeness::Complete) if stands_at_it && is_other => {
                 Err(self.other_rows(run))
+            }
+            // Nothing shows what was altered since its last row, and a router would not stop at it.
+            (Some(_), Completeness::Complete)
+                if stands_at_it && self.beginning == Beginning::Unwitnessed =>
+            {
+                Ok(Todo::Resume(reached))
             }
             (Some(_), Completeness::Complete) if stands_at_it => Ok(Todo::Nothing),
             // Nothing of the slot's stream was sent, so it can be made again.
@@ -368,9 +376,17 @@ mod tests {
     #[test]
     fn a_complete_one_is_not_repeated() {
         let complete = run(Completeness::Complete, Some(place("0/10")));
-        assert_eq!(todo(Some("0/10"), UNWITNESSED, Some(&complete)), Ok(Todo::Nothing));
+        assert_eq!(todo(Some("0/10"), Beginning::NotKept, Some(&complete)), Ok(Todo::Nothing));
         assert_eq!(todo(Some("0/99"), WITNESSED, Some(&complete)), Ok(Todo::Nothing));
         assert_eq!(todo(Some("0/99"), UNWITNESSED, Some(&complete)), LATE);
+    }
+
+    /// The process was killed before it wrote the witness.
+    #[test]
+    fn a_complete_one_without_its_witness_goes_on_with_another_snapshot() {
+        let complete = run(Completeness::Complete, Some(place("0/10")));
+        let todo = todo(Some("0/10"), UNWITNESSED, Some(&complete));
+        assert!(matches!(todo, Ok(Todo::Resume(Some(_)))), "{todo:?}");
     }
 
     #[test]

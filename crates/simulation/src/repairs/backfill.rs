@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use relay::{
-    Lsn, TableName,
+    Lsn,
     delivered::{FullXid, compared::altered},
     handover::{
         Completeness, PastRun, Position,
@@ -61,8 +61,6 @@ pub struct Backfill {
     stage: Stage,
     /// Publication and tables before the slot was made.
     before: Option<Catalog>,
-    /// This process has made the slot.
-    is_new: bool,
     snapshot: Option<Box<Database>>,
     reached: Option<Reached>,
     parts: VecDeque<Part>,
@@ -77,7 +75,6 @@ impl Backfill {
             skips_bad: !random.one_in(4),
             stage: Stage::Publish,
             before: None,
-            is_new: false,
             snapshot: None,
             reached: None,
             parts: VecDeque::new(),
@@ -160,6 +157,9 @@ impl Backfill {
             }
             Ok(Todo::Resume(reached)) => {
                 self.reached = reached;
+                if let Some(fill) = &mut database.fill {
+                    fill.completeness = Completeness::Partial;
+                }
                 self.stage = Stage::Drop;
                 Step::Did("back-fill: goes on")
             }
@@ -192,7 +192,6 @@ impl Backfill {
             Err(NotHeld::InUse) => return Step::Ends("back-fill: slot in use"),
             Err(NotHeld::Moved) => return Step::Ends("back-fill: slot moved"),
         }
-        self.is_new = true;
         self.goes_to(Stage::Note)
     }
 
@@ -335,19 +334,14 @@ impl Backfill {
         if self.is_altered(&baseline.catalog) {
             return self.goes_to(Stage::Reopen);
         }
-        let sent: &[TableName] = if self.is_new { &site.setup.names } else { &[] };
         let begun = Witness::begin(&baseline, "k", &site.setup.outboxes)
-            .with_older_rows_sent(sent, &baseline.catalog);
-        let began_without = (!self.is_new).then(|| baseline.beginning());
-        site.pipeline.witness = Some(Witness { began_without, ..begun });
+            .with_older_rows_sent(&site.setup.names, &baseline.catalog);
+        site.pipeline.witness = Some(begun);
         self.stage = Stage::End;
-        match &self.snapshot {
-            Some(snapshot) => Step::Done(Done::Handed {
-                given_up: snapshot.of_no_partition().collect(),
-                how: "back-filled",
-            }),
-            None => Step::Done(Done::Unwitnessed),
-        }
+        let snapshot = self.snapshot.as_ref();
+        let given_up = snapshot.map(|snapshot| snapshot.of_no_partition().collect());
+        let given_up = given_up.unwrap_or_default();
+        Step::Done(Done::Handed { given_up, how: "back-filled" })
     }
 }
 

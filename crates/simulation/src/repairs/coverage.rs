@@ -73,7 +73,6 @@ impl Wanted for Repairs {
         "back-fill: altered while rows were divided",
         "back-fill: altered after its last row",
         "back-filled",
-        "back-fill: began without a witness",
         "began without a witness",
         "switch: older sent",
         "switch: abandoned rows",

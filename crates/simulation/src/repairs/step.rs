@@ -40,9 +40,6 @@ pub enum Done {
         /// By which command.
         how: &'static str,
     },
-    /// A witness is written that says that its beginning is not known, which a person has to
-    /// accept.
-    Unwitnessed,
     /// A back-fill has sent a row again that nothing lets it send again.
     Repeated(Row),
 }

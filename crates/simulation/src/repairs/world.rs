@@ -287,10 +287,6 @@ impl RepairsWorld {
                 self.see(step, how);
                 return self.check_handed(how);
             }
-            Done::Unwitnessed => {
-                self.give_up_missing();
-                self.see(step, "back-fill: began without a witness");
-            }
             Done::Repeated(row) => {
                 let what = format!("{row:?} is sent again, and nothing was interrupted");
                 return Err(Violation { invariant: Invariant::R6Repeated, what });

@@ -149,6 +149,10 @@ impl Backfill<'_> {
                     return Ok(Backfilled::Complete(None, topics.unwrap_or_default()));
                 }
                 (Todo::Resume(reached), Some(run)) => {
+                    if run.completeness == Completeness::Complete {
+                        let partial = Completeness::Partial;
+                        Run::resume(books, run).end("without its witness", partial).await?;
+                    }
                     let PastRun { id, settled, .. } = run;
                     writeln!(
                         terminal.out,
@@ -224,7 +228,7 @@ impl Backfill<'_> {
     /// Whether a router has run, or set-up was completed, as far as a witness is kept.
     async fn beginning(&self) -> Result<Beginning, Failure> {
         let Some(records) = Records::of(self.config, self.access)? else {
-            return Ok(Beginning::Unwitnessed);
+            return Ok(Beginning::NotKept);
         };
         let witness = records.read().await?.witness;
         Ok(witness.map_or(Beginning::Unwitnessed, |_| Beginning::Witnessed))
