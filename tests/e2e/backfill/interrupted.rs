@@ -204,7 +204,8 @@ async fn a_back_fill_that_is_complete_and_has_no_witness_goes_on() {
     assert!(said.contains("goes on with run 1") && !said.contains("K022@"), "{said}");
     fixture.restart().await.unwrap();
     fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
-    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
+    // It goes on at the place of its last row, which comes again.
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 1));
 }
 
 /// A row that is committed while its table is out of the publication is in neither snapshot nor

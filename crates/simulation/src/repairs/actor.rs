@@ -67,6 +67,11 @@ impl Actor {
         matches!(self.command, Command::ToStream(_) | Command::Backfill(_))
     }
 
+    /// Whether it has sent all rows, and is about to write the witness.
+    pub const fn is_to_witness(&self) -> bool {
+        matches!(&self.command, Command::Backfill(backfill) if backfill.is_to_witness())
+    }
+
     /// Its connections end.
     pub fn leave(&self, site: &mut Site) {
         if let Command::Backfill(backfill) = &self.command {

@@ -87,6 +87,11 @@ impl Backfill {
         self.stage == Stage::Hold
     }
 
+    /// Whether all rows are sent, and no witness says so.
+    pub const fn is_to_witness(&self) -> bool {
+        matches!(self.stage, Stage::MakeTopic | Stage::Witness)
+    }
+
     /// Rows that were sent, and that its journal does not have yet.
     pub fn not_noted(&self) -> &[u64] {
         &self.not_noted

@@ -2,13 +2,17 @@
 
 use relay::{
     HoldKeys,
-    handover::switch::{StreamedBefore, ToPolling as Todo, ToStream as ToStreamTodo},
+    handover::{
+        Completeness,
+        switch::{StreamedBefore, ToPolling as Todo, ToStream as ToStreamTodo},
+    },
 };
 
 use super::{
     actor::Command,
     backfill::Backfill,
     database::{Database, Switched},
+    site::Site,
     switch::ToPolling,
     to_stream::ToStream,
     world::RepairsWorld,
@@ -74,6 +78,13 @@ impl RepairsWorld {
             self.site.database.switched = Switched::Streamed;
             self.coverage.count("switch: finished at the end");
         }
+    }
+
+    /// Whether a back-fill was killed behind its last row, before its witness.
+    pub(super) fn is_left_unwitnessed(&self) -> bool {
+        let Site { database, pipeline, .. } = &self.site;
+        let fill = database.fill.as_ref().map(|fill| fill.completeness);
+        fill == Some(Completeness::Complete) && pipeline.witness.is_none()
     }
 
     /// Publication and partitions are altered while rows are divided.

@@ -140,9 +140,11 @@ impl RepairsWorld {
         if is_new && self.random.one_in(6) {
             return self.slot();
         }
-        if self.actors.iter().any(Actor::is_dividing)
-            && let Some(seen) = self.alter()
-        {
+        if self.actors.iter().any(Actor::is_to_witness) && self.random.one_in(8) {
+            return self.kill();
+        }
+        let is_divided = self.actors.iter().any(Actor::is_dividing) || self.is_left_unwitnessed();
+        if is_divided && let Some(seen) = self.alter() {
             return Some(seen);
         }
         match self.random.below(64) {
