@@ -302,8 +302,8 @@ pub(super) fn check_same_database(
 /// The finding that the pipeline began at `mark` without a witness.
 pub(super) fn began_without(mark: &impl fmt::Display) -> Failure {
     let what = format!(
-        "the pipeline began at {mark} without a witness: whether anything before that is missing \
-         in Kafka is not known"
+        "the pipeline began at {mark} without a witness: whether anything that was committed \
+         before that time is missing in Kafka is not known"
     );
     Failure::new(Code::WitnessMissing, what)
 }

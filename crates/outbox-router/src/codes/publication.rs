@@ -309,7 +309,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         remedy: "if it should be an outbox: name it in [[outbox]] and restart; for the rows \
                  committed until then, {rewrite}; if not: nothing to do, provided that the router \
                  had sent all of its rows",
-        cases: &[],
+        cases: &[case_remedy(
+            Case::FilteredSince,
+            "an event that is held is left out by `where` now",
+            "if it is to be delivered: change `where` so that it takes the row, restart, and type \
+             `outbox-router dead-letters requeue`; if not: `outbox-router dead-letters drop`",
+        )],
     },
     Explanation {
         code: Code::HeldTable.as_str(),

@@ -372,6 +372,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  postgres.publication",
             ),
             case_remedy(
+                Case::SwitchBeside,
+                "a switch has begun with another table, too, which the configuration does not name",
+                "the tables of one slot are switched together, and the others would be neither \
+                 streamed nor polled: name {table} in an [[outbox]] again, and type the same \
+                 command; once that is complete, it may go a way of its own",
+            ),
+            case_remedy(
                 Case::SwitchOfOther,
                 "switch stream finds a slot, or a witness, that it has not made",
                 "if the tables are streamed already, set postgres.source = \"stream\"; if the slot \

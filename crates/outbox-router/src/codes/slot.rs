@@ -191,16 +191,16 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   transactions that this database does not have. The router stops; where it only \
                   reached the wrong server, it continues when it reaches the right one.",
         remedy: "first see whether postgres.url leads to the right server, and accept nothing \
-                 before that; if the history has really changed, compare the ids in the outbox \
-                 table with the ids in the topics over that interval, then {accept}",
+                 before that; if the history has really changed, {recover}; or compare the ids in \
+                 the outbox table with the ids in the topics over that interval, then {accept}",
         cases: &[
             case_remedy(
                 Case::OtherCluster,
                 "the system identifier is another one",
                 "first see whether postgres.url leads to the right server, and accept nothing \
                  before that; if another installation writes to this Kafka, give one of them \
-                 another name (key name); if the cluster was really replaced, compare the ids in \
-                 the outbox table with the ids in the topics, then {accept}",
+                 another name (key name); if the cluster was really replaced, {recover}; or \
+                 compare the ids in the outbox table with the ids in the topics, then {accept}",
             ),
             case_remedy(
                 Case::SwitchRestored,

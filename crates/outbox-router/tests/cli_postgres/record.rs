@@ -86,12 +86,13 @@ async fn a_record_created_for_an_older_slot_states_that_the_slot_is_older() {
     assert_eq!((first.generation, first.position), (1, fixture.confirmed()));
     let expected = format!("  {name} is open: the pipeline began at {} (", fixture.confirmed());
     let closes = format!(
-        ") without a witness: whether anything before that is missing in Kafka is not known\n    \
-         hint: compare the ids in the outbox table with the ids in the topics, and \
+        ") without a witness: whether anything that was committed before that time is missing in \
+         Kafka is not known\n    hint: compare the ids in the outbox table with the ids in the topics, and \
          insert the missing rows again (docs/recover.md, \"By hand\"); then outbox-router \
          accept --gap {name}\n"
     );
-    assert!(done(&made).contains("witness: created in "), "{}", made.out);
+    let created = format!("witness: created in {STATE}, what happens from now on is noticed\n");
+    assert!(done(&made).contains(&created), "{}", made.out);
     assert!(made.out.contains(&expected) && made.out.contains(&closes), "{}", made.out);
 
     // An init container types it before every start.

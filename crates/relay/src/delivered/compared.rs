@@ -534,7 +534,7 @@ mod tests {
         let first = FirstOfGap::of(&known, &gaps, now).unwrap();
         let made = since_restore(&known, &gaps).map(MadeSince);
         let of = |made: Option<&MadeSince>, has_time| {
-            Scope::of((&gaps, Some(first)), made, has_time).map(|scope| scope.0)
+            Scope::of((&gaps, Some(first)), made, has_time).map(|scope| scope.rows)
         };
         let or_since = Some(at.to_owned());
         let by_both = Some(Rows::Transactions { first, or_since });
@@ -552,7 +552,7 @@ mod tests {
         let failure = Failure::new(Code::PublicationLacksTable, "it is out");
         let gaps = [Gap { failure, interval }];
         let of = |first, named, has_time| {
-            Scope::of((&gaps, first), named, has_time).map(|scope| scope.0)
+            Scope::of((&gaps, first), named, has_time).map(|scope| scope.rows)
         };
         let since = || named.0.clone();
         assert_eq!(of(None, None, HasTime::Yes), None);

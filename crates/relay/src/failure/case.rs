@@ -164,6 +164,8 @@ cases! {
     SwitchUnstreamed = "switch_unstreamed" of Switched,
     /// Tables of one slot are not equally far.
     SwitchApart = "switch_apart" of Switched,
+    /// A switch has begun with another table, too, which the configuration does not name.
+    SwitchBeside = "switch_beside" of Switched,
     /// A switch back finds no slot that says what was delivered.
     SwitchWithoutSlot = "switch_without_slot" of Switched,
     /// Reading pending rows takes longer than what was read counts.
@@ -232,6 +234,8 @@ cases! {
     /// The child is neither published nor configured.
     ChildUnknown = "child_unknown" of TableInherited,
 
+    /// `where` leaves an event out that is held: it took the row when that was written.
+    FilteredSince = "filtered_since" of TableUnconfigured,
     /// A word of `where` is no value of its column.
     FilterWord = "filter_word" of ColumnType,
     /// Of a row that is larger than `limits.row_bytes`, the key did not arrive.

@@ -261,8 +261,14 @@ impl Relay {
                 RefusalReason::Full | RefusalReason::PartitionWaits | RefusalReason::Closed,
             )) => Produced::NotNow,
             Row::TopicPending(topic) => Produced::LookUp(topic),
-            // By the present configuration the row is no event.
-            Row::FilteredOut => Produced::No(Outcome::Dropped),
+            // A person decides what becomes of it: the configuration was another one.
+            Row::FilteredOut => {
+                let what = format!(
+                    "`where` of {} leaves the row out now, and took it when it was written",
+                    event.table
+                );
+                Produced::No(refused(&Failure::of(Case::FilteredSince, what)))
+            }
             Row::NotOutbox => {
                 let what = format!("{} is not configured any more", event.table);
                 Produced::No(refused(&Failure::new(Code::TableUnconfigured, what)))

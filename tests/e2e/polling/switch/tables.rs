@@ -191,3 +191,29 @@ async fn a_topic_that_is_made_again_behind_the_switch_is_noted() {
     };
     fixture.router.wait_status("the note", SHORT_DEADLINE, is_noted).await.unwrap();
 }
+
+/// The slot and the witness of a switch are those of all tables with which it has begun.
+#[tokio::test]
+async fn a_switch_goes_on_and_back_with_all_tables_with_which_it_has_begun() {
+    let (mut fixture, _) = begun().await;
+    stop(&mut fixture.router).await;
+    let session = fixture.session().await.unwrap();
+    make(&session, "second").await;
+    let first = fixture.config.to_string();
+    let both = with(&fixture, &first, "second", BY_NUMBER);
+    fixture.router.set_config(&both).unwrap();
+    set_up(&fixture, &[]).await.unwrap();
+    switched(&fixture, "stream").await;
+    // As a kill leaves it.
+    session.batch_execute("update outbox_router.switch set state = 'sent'").await.unwrap();
+    fixture.router.set_config(&first).unwrap();
+    for to in ["stream", "polling"] {
+        let (exit, said) = switch(&fixture, to, "--yes").await;
+        assert_eq!(exit, Some(1), "{said}");
+        assert!(said.contains("P043") && said.contains("has table public.second, too"), "{said}");
+        assert!(said.contains("name public.second in an [[outbox]] again"), "{said}");
+        assert!(fixture.postgres.slot(SLOT).await.unwrap().is_some(), "{said}");
+    }
+    fixture.router.set_config(&both).unwrap();
+    switched(&fixture, "polling").await;
+}

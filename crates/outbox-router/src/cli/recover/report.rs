@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use relay::{
-    Case, Failure, Name, OnError, TableName,
+    Case, Failure, Name, OnError, TableName, TopicName,
     delivered::compared::{Compared, Figures, MadeSince, Rows, Settled},
     delivered::detached::GonePartition,
     source::Gap,
@@ -122,6 +122,18 @@ pub(super) fn dropped(dropped: &Dropped, err: Out<'_>) -> io::Result<()> {
         .map(|GonePartition { oid, root }| format!("a partition of {root} (OID {})", oid.as_u32()));
     outboxes.chain(partitions).try_for_each(|what| {
         writeln!(err, "note: {what} was dropped since the gap began; its rows cannot be compared")
+    })
+}
+
+/// Names topics whose first records are gone, though they keep records of that age.
+pub(super) fn begun_later(topics: &[TopicName], err: Out<'_>) -> io::Result<()> {
+    topics.iter().try_for_each(|topic| {
+        writeln!(
+            err,
+            "note: the first records of {topic} are gone: if a person has deleted them, or its \
+             retention.ms was shorter for a while, rows that were sent count as missing, and come \
+             twice"
+        )
     })
 }
 

@@ -56,6 +56,8 @@ pub(super) struct Topics {
     tables_of: HashMap<TopicName, (i32, Vec<(i16, IdHeaders)>)>,
     /// Topics whose oldest records may be deleted.
     pub(super) expired: Vec<TopicName>,
+    /// Topics that keep records of that age, and whose first ones are gone all the same.
+    pub(super) begun_later: Vec<TopicName>,
     /// Topics of which only the last record of a key stays.
     compacted: Vec<TopicName>,
     /// Tables whose ids may be those of other rows, too.
@@ -108,6 +110,7 @@ impl Topics {
             ranges: Vec::new(),
             tables_of: HashMap::new(),
             expired: Vec::new(),
+            begun_later: Vec::new(),
             compacted: Vec::new(),
             ambiguous: Vec::new(),
         };
@@ -177,8 +180,9 @@ impl Topics {
         // records of that age are kept.
         let keeps = retention.bytes.is_none()
             && retention.millis.is_none_or(|kept| now_ms().saturating_sub(kept) < from.records_ms);
-        if !keeps && extents.iter().any(|extent| extent.low > 0 && extent.at == extent.low) {
-            self.expired.push(name.clone());
+        if extents.iter().any(|extent| extent.low > 0 && extent.at == extent.low) {
+            let topics = if keeps { &mut self.begun_later } else { &mut self.expired };
+            topics.push(name.clone());
         }
         Ok(())
     }

@@ -75,6 +75,9 @@ impl Recovery<'_> {
         if is_text {
             plan.show(self.args, terminal.out)?;
         }
+        if let Some(topics) = plan.topics {
+            report::begun_later(&topics.begun_later, terminal.err)?;
+        }
         let Prospect { interrupted, former, dropped, refusals } = prospect;
         report::dropped(&dropped, terminal.err)?;
         let is_refused = !refusals.is_empty();

@@ -262,7 +262,11 @@ async fn make(
         ..begun
     };
     records.write("setup", &first).await.map_err(|failure| missing(topic, failure))?;
-    writeln!(out, "witness: created in {topic}, everything after {} is noticed", first.position)?;
+    let since = match made.origin {
+        SlotOrigin::Before => "what happens from now on".to_owned(),
+        SlotOrigin::Now => format!("everything after {}", first.position),
+    };
+    writeln!(out, "witness: created in {topic}, {since} is noticed")?;
     Ok(report_open(&first, out)?)
 }
 

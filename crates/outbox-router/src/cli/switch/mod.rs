@@ -118,6 +118,7 @@ pub(super) async fn switch(
             writeln!(terminal.err, "error: nothing was done: {what}")?;
             return Ok(Exit::Failure);
         }
+        switched.refuse_beside(books, config.postgres.publication.as_str()).await?;
         let towards = match command {
             Switch::Stream(_) => Towards::Stream,
             Switch::Polling(_) => Towards::Polling,

@@ -98,6 +98,36 @@ impl Switched {
         Ok(Standing { state: Some(first), made_publication })
     }
 
+    /// The slot, the witness and the publication are theirs, too.
+    ///
+    /// # Errors
+    /// A switch has begun with another table of the publication.
+    pub(super) async fn refuse_beside(
+        &self,
+        client: &Client,
+        publication: &str,
+    ) -> Result<(), TaskError> {
+        if !held::exists(client, "switch").await? {
+            return Ok(());
+        }
+        let query = "select n.nspname::text, c.relname::text, s.state from outbox_router.switch s \
+                     join pg_class c on c.oid = s.relation \
+                     join pg_namespace n on n.oid = c.relnamespace \
+                     join pg_publication_rel r on r.prrelid = c.oid \
+                     join pg_publication p on p.oid = r.prpubid \
+                     where p.pubname = $1 and c.oid <> all ($2::oid[]) order by c.oid limit 1";
+        let Some(row) = client.query_opt(query, &[&publication, &self.oids]).await? else {
+            return Ok(());
+        };
+        let table = TableName { schema: row.try_get(0)?, name: row.try_get(1)? };
+        let state: String = row.try_get(2)?;
+        let what = format!(
+            "the publication {publication} has table {table}, too, whose switch has the state \
+             {state}, and which is no outbox of this configuration"
+        );
+        Err(Failure::of(Case::SwitchBeside, what).naming(Name::Table, &table).into())
+    }
+
     fn apart(&self, states: &BTreeMap<u32, SwitchState>) -> Failure {
         let tables = self.oids.iter().zip(&self.names).map(|(oid, name)| match states.get(oid) {
             Some(SwitchState::Stream) => format!("{name} is streamed"),

@@ -24,9 +24,12 @@ pub(super) struct Facts {
     pub(super) role: String,
     pub(super) encoding: String,
     /// `standby`, `partitioned`, `inherited` (other tables inherit from it), `row_security`,
-    /// `unlogged` (it, or a partition of it), `rewritten` (a rule or a trigger may change what an
+    /// `rewritten` (a rule or a trigger may change what an
     /// UPDATE or a DELETE writes); `usage` and `delete` are privileges.
     flags: Vec<String>,
+    /// Which of the table and its partitions are unlogged, as SQL names them.
+    #[serde(default)]
+    pub(super) unlogged: Vec<String>,
     pub(super) columns: Vec<ColumnFacts>,
     /// Unique indexes, the primary key first.
     pub(super) keys: Vec<KeyFacts>,
@@ -225,12 +228,14 @@ fn statement(table: &TableName) -> String {
                    select relid from pg_partition_tree(t.oid)))) \
                or exists (select from pg_rewrite e where e.ev_class = t.oid \
                  and e.ev_enabled <> 'D' and e.ev_type in ('2', '4')) then 'rewritten' end, \
-             case when exists (select from pg_class k where k.relpersistence = 'u' \
-               and (k.oid = t.oid or k.oid in (select relid from pg_partition_tree(t.oid)))) \
-               then 'unlogged' end, \
              case when row_security_active(t.oid) then 'row_security' end, \
              case when has_schema_privilege(t.schema, 'usage') then 'usage' end, \
              case when has_table_privilege(t.oid, 'delete') then 'delete' end], null), \
+           'unlogged', coalesce((select json_agg(format('%I.%I', m.nspname, k.relname) \
+               order by k.oid) \
+             from pg_class k join pg_namespace m on m.oid = k.relnamespace \
+             where k.relpersistence = 'u' and k.relkind = 'r' and (k.oid = t.oid \
+               or k.oid in (select relid from pg_partition_tree(t.oid)))), '[]'), \
            'indexes', coalesce((select json_agg(json_build_object('name', x.relname::text, \
                'valid', i.indisvalid, 'comment', obj_description(x.oid, 'pg_class'))) \
              from pg_index i join pg_class x on x.oid = i.indexrelid \
@@ -342,6 +347,7 @@ pub(super) mod samples {
             role: "router".to_owned(),
             encoding: "UTF8".to_owned(),
             flags: vec!["usage".to_owned(), "delete".to_owned()],
+            unlogged: Vec::new(),
             columns,
             keys: vec![KeyFacts { width: 1, columns: Some(key.into_iter().collect()) }],
             types: Vec::new(),

@@ -118,12 +118,13 @@ impl PolledTable {
                         rows of those would be marked, too (a partitioned table may be polled)";
             return Err(unfit(&name, what));
         }
-        if facts.is("unlogged") {
+        if !facts.unlogged.is_empty() {
+            let set_logged = |table: &String| format!("alter table {table} set logged");
+            let statements: Vec<String> = facts.unlogged.iter().map(set_logged).collect();
             let what = format!(
                 "it, or a partition of it, is unlogged: a server that crashed, or that was \
-                 promoted, has it without rows, also those that are pending: alter table {} set \
-                 logged",
-                quote_table(&name)
+                 promoted, has no row of it, also of those that are pending: {}",
+                statements.join("; ")
             );
             return Err(unfit(&name, &what));
         }

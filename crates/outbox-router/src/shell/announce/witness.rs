@@ -146,7 +146,8 @@ impl WitnessChange {
                 hint = hint_of_beginning(mark),
                 lsn = %mark.lsn,
                 "this pipeline began at {mark} without a witness, the record in the state topic: \
-                 whether anything before that is missing in Kafka, no router knows"
+                 whether anything that was committed before that time is missing in Kafka, no router \
+                 knows"
             ),
             Self::TopicLost(lost) => {
                 let finding = lost.finding();

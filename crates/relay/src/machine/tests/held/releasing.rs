@@ -103,6 +103,32 @@ fn a_close_whose_answer_was_lost_undoes_no_decision_and_precedes_other_writes() 
     assert_eq!(script.states(), [HeldState::Dropped, HeldState::Held]);
 }
 
+/// It was an event when it was written, and no person has given it up.
+#[test]
+fn an_event_that_the_configuration_leaves_out_meanwhile_is_a_dead_letter() {
+    let mut script = streaming(dead_letters());
+    script.rows(24, &[poison("b"), good("b")]);
+    script.catch_up();
+    let filter = crate::RowFilter {
+        column: "event_type".into(),
+        kind: crate::FilterKind::NotIn,
+        values: vec!["Happened".to_owned()],
+    };
+    let mut settings = with_table(dead_letters());
+    settings.outboxes.tables[0].filter = Some(filter);
+    let source = script.source.clone();
+    script = Script::new(settings);
+    script.source = source;
+    script.begin_streaming();
+    script.table().decide(id(24, 0), Decision::Deliver);
+    script.catch_up();
+    assert_eq!(script.states(), [HeldState::Held; 2]);
+    script.table().decide(id(24, 0), Decision::Drop);
+    script.catch_up();
+    assert_eq!(script.states(), [HeldState::Dropped, HeldState::Held]);
+    assert!(script.table().undecided().eq([id(24, 1)]), "it is one by itself now");
+}
+
 #[test]
 fn an_event_that_cannot_be_delivered_when_its_turn_comes_is_a_dead_letter_then() {
     let mut script = streaming(dead_letters());
