@@ -311,9 +311,10 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  had sent all of its rows",
         cases: &[case_remedy(
             Case::FilteredSince,
-            "an event that is held is left out by `where` now",
-            "if it is to be delivered: change `where` so that it takes the row, restart, and type \
-             `outbox-router dead-letters requeue`; if not: `outbox-router dead-letters drop`",
+            "an event that is held is left out by outbox.where now",
+            "if it is to be delivered: change outbox.where so that it takes the row, restart, and \
+             type `outbox-router dead-letters requeue --all {admin}`; if not: `outbox-router \
+             dead-letters drop --all {admin}`",
         )],
     },
     Explanation {

@@ -82,7 +82,7 @@ pub use self::{
 };
 pub(crate) use self::{
     connect::SourceReading,
-    slot_rows::{OfSlot, RowOfSlot, RowsOf, SlotRows, content_sql},
+    slot_rows::{OfSlot, RowOfSlot, RowsOf, SlotRows},
     snapshot_slot::{SlotCreator, SlotHolder, SnapshotSlot},
     unsendable::{Transactions, Unsendable},
 };

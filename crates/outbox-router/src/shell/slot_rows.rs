@@ -4,10 +4,10 @@
 use std::{collections::HashMap, time::Duration};
 
 use pgoutput::{Begin, Frame, Message, Relation, TupleData, Xid};
-use relay::{Code, Failure, Lsn, source::Oid, witness::LastTransaction};
-use sha2::{Digest as _, Sha256};
+use relay::{Case, Code, Failure, Lsn, source::Oid, witness::LastTransaction};
 
 use super::{command_stream::CommandFrame, connect::Source, slot_copy::SlotCopy};
+use crate::postgres::content;
 
 /// How long one wait for bytes lasts.
 const WAIT: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ pub(crate) struct RowOfSlot {
     /// The text of the column of `where` when the row was inserted; `None` where it was NULL, or
     /// there is no `where`.
     pub(crate) said: Option<String>,
-    /// A hash of all columns ([`content_sql`]); `None` where the row lacks one.
+    /// A hash of its columns ([`content`]); `None` where the row lacks one.
     pub(crate) content: Option<String>,
     /// Where the commit record of its transaction begins.
     pub(crate) commit_at: Lsn,
@@ -234,24 +234,16 @@ impl Places {
     }
 
     fn content(&self, columns: &[TupleData<'_>]) -> Option<String> {
-        let mut content = Sha256::new();
+        let mut texts = Vec::new();
         for place in self.columns.as_ref()? {
-            match columns.get(*place)? {
-                TupleData::Null => content.update([0]),
-                TupleData::Text(bytes) => content.update(Sha256::digest(bytes)),
+            texts.push(match columns.get(*place)? {
+                TupleData::Null => None,
+                TupleData::Text(text) => Some(*text),
                 TupleData::UnchangedToast | TupleData::Binary(_) => return None,
-            }
+            });
         }
-        Some(content.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Some(content(texts.into_iter()))
     }
-}
-
-/// The hash of a row's columns, whose texts are these expressions, as [`RowOfSlot::content`] has
-/// it: of one byte for each NULL, and of the hash of each other text, as it is sent to a client.
-pub(crate) fn content_sql<'t>(texts: impl Iterator<Item = &'t str>) -> String {
-    let of_each = texts.map(|text| format!("coalesce(sha256(textsend({text})), '\\x00')"));
-    let content = of_each.collect::<Vec<_>>().join(" || ");
-    format!("encode(sha256({content}), 'hex')")
 }
 
 fn outside() -> Failure {
@@ -270,8 +262,10 @@ fn describe(tables: &[RowsOf], relation: &Relation<'_>) -> Result<Option<Known>,
     };
     let place = |column: &String| {
         relation.columns().position(|known| known.name == column.as_bytes()).ok_or_else(|| {
-            let what = format!("the slot has rows without the column {column}");
-            Failure::new(Code::ColumnMissing, what)
+            let what = format!(
+                "the slot has rows without the column {column}, which was renamed or added since"
+            );
+            Failure::of(Case::SwitchUnsent, what)
         })
     };
     let identity = identity.iter().map(place).collect::<Result<_, _>>()?;
@@ -383,6 +377,6 @@ mod tests {
         let (mut known, mut open) = (HashMap::new(), None);
         let reading = Reading { tables: &tables, known: &mut known, open: &mut open };
         let failure = reading.frame(&relation(7, b"outbox")).err().unwrap();
-        assert_eq!(failure.code, Code::ColumnMissing);
+        assert_eq!(failure.case, Some(Case::SwitchUnsent));
     }
 }

@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use relay::{
-    Case, Failure, Name, OnError, TableName, TopicName,
+    Case, Code, Failure, Name, OnError, TableName, TopicName,
     delivered::compared::{Compared, Figures, MadeSince, Rows, Settled},
     delivered::detached::GonePartition,
     source::Gap,
@@ -514,6 +514,12 @@ pub(super) fn found(found: &Found, form: Form, out: Out<'_>) -> io::Result<()> {
     }
 }
 
+const LEAVE_OUT: &str = "or leave such rows out: --skip-bad; they stay in the table, whatever \
+    [retention] says, and outbox_router.left_out names them";
+
+const WITHOUT_ID: &str = "a row without an id cannot be left out: give it one in its table, or \
+    delete it, and type the same command";
+
 /// Prints why it did not come to its end.
 pub(super) fn ended(ended: &Ended, recovery: &Recovery<'_>, err: Out<'_>) -> io::Result<()> {
     let typed = |failure: &Failure| {
@@ -529,11 +535,8 @@ pub(super) fn ended(ended: &Ended, recovery: &Recovery<'_>, err: Out<'_>) -> io:
         Ended::Interrupted => interrupted("stopped by Ctrl-C", err),
         Ended::AtRow(failure) => {
             print_failure(err, &typed(failure))?;
-            writeln!(
-                err,
-                "  or leave such rows out: --skip-bad; they stay in the table, whatever \
-                 [retention] says, and outbox_router.left_out names them"
-            )?;
+            let without_it = if failure.code == Code::IdIsNull { WITHOUT_ID } else { LEAVE_OUT };
+            writeln!(err, "  {without_it}")?;
             interrupted("stopped at a row", err)
         }
         Ended::Failed(failure) => {

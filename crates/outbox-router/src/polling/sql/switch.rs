@@ -23,9 +23,8 @@ use super::{
 };
 use crate::{
     held::schema::Statement,
-    postgres::sql_failure,
+    postgres::{content_sql, sql_failure},
     republish::left_out::{self, Searched},
-    shell::content_sql,
 };
 
 /// Who hands a table over.
