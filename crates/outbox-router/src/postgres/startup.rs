@@ -76,7 +76,9 @@ pub(super) enum Peer {
 ///
 /// `search_path` is `pg_catalog`, so that no function in another schema can take the place of a
 /// system function. It is set in `options` because connection poolers know that parameter and
-/// refuse `search_path`. Behind one that refuses `options`, too, each transaction sets it.
+/// refuse `search_path`. Behind one that refuses `options`, too, each transaction sets it. Queries of
+/// the catalog take milliseconds, and compiling one of them takes seconds (5.2 s of 5.3 on 15), so
+/// `jit` is off.
 pub(super) fn for_sql<'a>(
     info: &'a ConnInfo,
     application_name: &'a str,
@@ -90,7 +92,7 @@ pub(super) fn for_sql<'a>(
         ("standard_conforming_strings", "on"),
     ];
     match peer {
-        Peer::Unknown => parameters.push(("options", "-c search_path=pg_catalog")),
+        Peer::Unknown => parameters.push(("options", "-c search_path=pg_catalog -c jit=off")),
         Peer::Pooler => {}
     }
     parameters

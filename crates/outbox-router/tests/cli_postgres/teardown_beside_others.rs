@@ -241,3 +241,19 @@ async fn rows_of_a_table_that_was_an_outbox_are_missing() {
         assert!(out.contains("has committed rows that were not delivered"), "{was_one}: {out}");
     }
 }
+
+/// A slot is seen from every database of its server, and what it has not delivered is not.
+#[tokio::test]
+async fn a_slot_is_not_dropped_from_another_database() {
+    let server = two().await;
+    server.sql("create database elsewhere");
+    let admin = format!("postgres://postgres@127.0.0.1:{}/elsewhere", server.port);
+    let line = [&["teardown", "--apply", "--yes", "--admin-url", &admin], &OWN[..]].concat();
+    let refused = server.run_command(&line).await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    assert!(
+        refused.err.contains("P013: this connection is to the database elsewhere"),
+        "{refused:?}"
+    );
+    assert_eq!(server.sql("select count(*) from pg_replication_slots"), "2");
+}

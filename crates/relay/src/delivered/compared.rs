@@ -333,6 +333,16 @@ impl ClosedGap {
     }
 }
 
+/// Whether another gap, which is found behind a comparison, is of what was compared: everything that
+/// was committed since the first of `gaps`, and since what the witness has as acknowledged, since
+/// the slot is made anew. Publication and tables have not changed since, so what is found of that
+/// time, such as that the slot or the publication is another one, hides no row.
+pub fn was_compared(found: &Gap, (gaps, witness): (&[Gap], &Witness)) -> bool {
+    let begins = |gap: &Gap| gap.interval.from.as_ref().map_or(Lsn::ZERO, |from| from.lsn);
+    let first = gaps.iter().map(begins).min().unwrap_or(witness.position);
+    begins(found) >= first.min(witness.position)
+}
+
 /// What was altered while rows were compared, so that some may be in neither snapshot nor stream;
 /// `None` where nothing was. A partition that was made meanwhile is published with its root.
 pub fn altered(before: &Catalog, now: &Catalog) -> Option<String> {
@@ -383,6 +393,24 @@ mod tests {
         failure::Failure,
         source::{Interval, Mark, Oid, Partition, samples},
     };
+
+    /// The slot is made anew and stands past the witness, which may lie before the gap.
+    #[test]
+    fn what_is_found_since_what_is_acknowledged_was_compared() {
+        let found = |code: Code, from: Option<u64>| {
+            let mark = |position| Mark { lsn: Lsn::from_u64(position), at: None };
+            let interval = Interval { from: from.map(mark), to: mark(900) };
+            Gap::new(Failure::new(code, "it happened"), interval)
+        };
+        let witness = Witness::at(Lsn::from_u64(300));
+        let moved = |from| found(Code::SlotMoved, from);
+        let lacks = [found(Code::PublicationLacksTable, Some(500))];
+        assert!(was_compared(&moved(Some(300)), (&lacks, &witness)));
+        assert!(!was_compared(&moved(Some(299)), (&lacks, &witness)));
+        assert!(!was_compared(&moved(None), (&lacks, &witness)));
+        let restored = [found(Code::HistoryChanged, None)];
+        assert!(was_compared(&moved(None), (&restored, &witness)), "nothing says when it began");
+    }
 
     #[test]
     fn a_partition_that_is_made_meanwhile_alters_nothing_and_anything_else_does() {

@@ -6,7 +6,7 @@ use relay::{
         FullXid,
         compared::{
             ClosedGap, Compared, FilteredRows, FirstOfGap, MadeSince, Rows, Scope, ServerNow,
-            Settled, altered, since_restore,
+            Settled, altered, since_restore, was_compared,
         },
         required::Required,
     },
@@ -182,10 +182,13 @@ impl Recover {
             let at = gap.interval.from.as_ref().and_then(|from| from.at.as_deref());
             at.zip(self.typed.since).is_some_and(|(at, since)| seconds(at) < since)
         };
-        if self.gaps.iter().any(begins_before) {
+        self.first = FirstOfGap::of(&facts.witness, &self.gaps, now);
+        let acknowledged = facts.witness.mark().at;
+        let is_unacknowledged_before = self.first.is_none()
+            && acknowledged.zip(self.typed.since).is_some_and(|(at, since)| seconds(&at) < since);
+        if is_unacknowledged_before || self.gaps.iter().any(begins_before) {
             return false;
         }
-        self.first = FirstOfGap::of(&facts.witness, &self.gaps, now);
         let restored = self.first.and_then(|_| since_restore(&facts.witness, &self.gaps));
         let began = site.database.running.iter().map(|running| running.began).min();
         let margin = MARGIN + began.map_or(0, |began| site.clock - began);
@@ -332,7 +335,7 @@ impl Recover {
             return Step::Ends("recover: altered meanwhile");
         }
         let open = facts.gaps();
-        if open.iter().any(|gap| !self.is_compared(gap)) {
+        if open.iter().any(|gap| !self.is_compared(gap, &facts.witness)) {
             return Step::Ends("recover: other gaps");
         }
         let open: Vec<OpenFinding> = open.into_iter().map(OpenFinding::Gap).collect();
@@ -345,11 +348,9 @@ impl Recover {
         Step::Done(Done::Closed { given_up: self.given_up(site), how: self.how() })
     }
 
-    fn is_compared(&self, gap: &Gap) -> bool {
-        let first = self.gaps.iter().map(|gap| gap.interval.begins_at()).min();
-        let begins_at: Option<Lsn> = gap.interval.from.as_ref().map(|from| from.lsn);
+    fn is_compared(&self, gap: &Gap, witness: &Witness) -> bool {
         self.gaps.iter().any(|known| known.name() == gap.name())
-            || begins_at.is_some_and(|lsn| Some(lsn) >= first)
+            || was_compared(gap, (&self.gaps, witness))
     }
 
     /// Rows that no topic has and that `where` leaves out, where a person says so; and rows of

@@ -199,6 +199,8 @@ impl Remover {
         let now = database.catalog();
         let is_published = pipeline.is_published(&witness.catalog, &now) && now.is_settled();
         is_published.then_some(())?;
+        // `check_next_start` reads the witness again, with what a router has found meanwhile.
+        (!pipeline.is_open).then_some(())?;
         self.since = witness.since_by(&now);
         Some(covered)
     }

@@ -87,11 +87,16 @@ pub(super) async fn find(
                 Ok(begin) => begin,
                 Err(why) => return Ok(Err(why)),
             };
-            if let Some(gap) = begins_before(client, gaps, &begin).await? {
+            // The slot is made anew, and has nothing of what is not acknowledged.
+            let unacknowledged = if first.is_none() { witness.mark().at } else { None };
+            let begins = gaps
+                .iter()
+                .filter_map(|gap| Some((gap.name(), gap.interval.from.as_ref()?.at.clone()?)));
+            let begins =
+                begins.chain(unacknowledged.map(|at| ("what is not acknowledged".to_owned(), at)));
+            if let Some(what) = begins_before(client, begins, &begin).await? {
                 return Ok(Err(format!(
-                    "--since: {} begins before {begin}, so rows of its interval would not be \
-                     compared",
-                    gap.name()
+                    "--since: {what} begins before {begin}, so its rows would not be compared"
                 )));
             }
             (Some(begin), "--since".to_owned())
@@ -143,19 +148,16 @@ fn why(first: Option<FirstOfGap>, made: Option<&MadeSince>, whence: &str) -> Str
     }
 }
 
-/// A gap that begins before this time.
-async fn begins_before<'g>(
+/// The name of what begins before this time.
+async fn begins_before(
     client: &Client,
-    gaps: &'g [Gap],
+    begins: impl Iterator<Item = (String, String)>,
     time: &str,
-) -> Result<Option<&'g Gap>, TaskError> {
-    for gap in gaps {
-        let Some(at) = gap.interval.from.as_ref().and_then(|from| from.at.as_deref()) else {
-            continue;
-        };
+) -> Result<Option<String>, TaskError> {
+    for (name, at) in begins {
         let query = "select $1::text::timestamptz < $2::text::timestamptz";
         if client.query_one(query, &[&at, &time]).await?.try_get(0)? {
-            return Ok(Some(gap));
+            return Ok(Some(name));
         }
     }
     Ok(None)

@@ -4,7 +4,7 @@ use std::io;
 
 use relay::{
     Case, Failure,
-    delivered::compared::{ClosedGap, Compared, Figures, FilteredRows, altered},
+    delivered::compared::{ClosedGap, Compared, Figures, FilteredRows, altered, was_compared},
     source::Gap,
     witness::OpenFinding,
 };
@@ -443,14 +443,8 @@ impl Recovery<'_> {
         }
         let open = recoverable_gaps(&facts.witness);
         let known = names(self.gaps);
-        // Everything that was committed since the first of them was compared, and publication and
-        // tables have not changed since: what else is found of that time, such as that the slot or
-        // the publication was made anew, hides no row.
-        let first = self.gaps.iter().map(|gap| gap.interval.begins_at()).min();
-        let is_compared = |gap: &Gap| {
-            let begins_at = gap.interval.from.as_ref().map(|from| from.lsn);
-            known.contains(&gap.name()) || begins_at.is_some_and(|lsn| Some(lsn) >= first)
-        };
+        let is_compared =
+            |gap: &Gap| known.contains(&gap.name()) || was_compared(gap, (self.gaps, self.witness));
         if let Some(other) = open.iter().find(|gap| !is_compared(gap)) {
             return Err(altered_meanwhile(&format!("{} was found", other.name())).into());
         }
