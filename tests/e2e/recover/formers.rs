@@ -111,7 +111,9 @@ async fn a_dropped_dead_letter_does_not_stand_for_the_corrected_row() {
     let drop = ["dead-letters", "drop", "--all", "--yes", "--admin-url", &url];
     let dropped = fixture.router.command(&drop).await.unwrap();
     assert!(dropped.status.success(), "{}", String::from_utf8_lossy(&dropped.stderr));
-    // Its decision is done with.
+    // Until the decision is carried out, later events of the key are held.
+    let is_done = |status: &serde_json::Value| status["held"]["events"] == 0;
+    fixture.router.wait_status("the event is dropped", SHORT_DEADLINE, is_done).await.unwrap();
     insert(&fixture, &session, SECOND, "{}").await;
     lose_the_slot(&mut fixture, &session).await;
     session.batch_execute(&format!("DELETE FROM outbox WHERE id = '{FIRST}'")).await.unwrap();
@@ -120,4 +122,43 @@ async fn a_dropped_dead_letter_does_not_stand_for_the_corrected_row() {
     assert_eq!((exit, &answer["closed"]), (Some(0), &json!(true)), "{answer:#}{said}");
     assert_eq!(answer["tables"][0]["decided"], 0, "{answer:#}{said}");
     assert_eq!(records(&fixture, FIRST, "corrected").await, 1, "{answer:#}{said}");
+}
+
+/// Rows are compared from before the gap on, and what is held, or was dropped, stays so.
+#[tokio::test]
+async fn events_that_were_held_or_dropped_before_the_gap_are_left_out() {
+    let builder =
+        Fixture::builder().set("on_error.bad_row", "dead_letter").set("dead_letters.topic", "");
+    let mut fixture = builder.prepare().await.unwrap();
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let made = ["setup", "--apply", "--dead-letters", "--admin-url", &url];
+    let made = fixture.router.command(&made).await.unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let session = fixture.session().await.unwrap();
+    session.batch_execute("CREATE INDEX ON outbox (created_at)").await.unwrap();
+    fixture.start_accepted().await.unwrap();
+    let aggregate_type = fixture.schema.types.first().unwrap().clone();
+    for key in ["dropped", "held"] {
+        let sql = format!(
+            "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, headers) \
+             VALUES ('{aggregate_type}', '{key}', 'Changed', '[1]'); \
+             INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) \
+             VALUES ('{aggregate_type}', '{key}', 'Changed', '{{}}')"
+        );
+        session.batch_execute(&sql).await.unwrap();
+        fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+        if key == "dropped" {
+            let drop =
+                ["dead-letters", "drop", "--all", "--with-behind", "--yes", "--admin-url", &url];
+            let dropped = fixture.router.command(&drop).await.unwrap();
+            assert!(dropped.status.success(), "{}", String::from_utf8_lossy(&dropped.stderr));
+        }
+    }
+    insert(&fixture, &session, FIRST, "{}").await;
+    lose_the_slot(&mut fixture, &session).await;
+    insert(&fixture, &session, SECOND, "{}").await;
+    let (exit, answer, said) = recover(&fixture, &[]).await;
+    assert_eq!((exit, &answer["closed"]), (Some(0), &json!(true)), "{answer:#}{said}");
+    let table = &answer["tables"][0];
+    assert_eq!((&table["sent"], &table["decided"]), (&json!(1), &json!(4)), "{answer:#}{said}");
 }

@@ -137,7 +137,7 @@ pub fn compare(
 }
 
 /// Whether an event of this id and this table is held, or was skipped, that was committed in the
-/// gaps.
+/// gaps, or has all columns that the row has.
 fn is_decided(snapshot: &Database, row: &Row, begin: Lsn) -> bool {
     let is_in_gaps = |event: u64| {
         let has = |commit: &&Commit| commit.sent.iter().any(|sent| sent.row == event);
@@ -147,7 +147,7 @@ fn is_decided(snapshot: &Database, row: &Row, begin: Lsn) -> bool {
         held.state != HeldState::Delivered
             && held.row.table == row.table
             && held.row.id == row.id
-            && is_in_gaps(held.row.row)
+            && (held.row == *row || is_in_gaps(held.row.row))
     });
     let is_skipped = snapshot
         .skipped

@@ -5,17 +5,17 @@ use relay::{Failure, held::HeldMessages};
 
 /// A column of the row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Column {
-    pub(super) name: String,
+pub(in crate::cli) struct Column {
+    pub(in crate::cli) name: String,
     /// The value; `None` is NULL.
-    pub(super) value: Option<Vec<u8>>,
+    pub(in crate::cli) value: Option<Vec<u8>>,
 }
 
 /// The columns in the order of the table; `None` for a row that did not arrive whole.
 ///
 /// # Errors
 /// The messages are damaged (P007).
-pub(super) fn read(messages: &[u8]) -> Result<Option<Vec<Column>>, Failure> {
+pub(in crate::cli) fn read(messages: &[u8]) -> Result<Option<Vec<Column>>, Failure> {
     let messages = HeldMessages::new(messages);
     let Some(insert) = messages.insert()? else { return Ok(None) };
     let mut names = Vec::new();

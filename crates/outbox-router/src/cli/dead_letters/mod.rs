@@ -65,7 +65,7 @@ mod adopt;
 mod ambiguous;
 mod args;
 mod behind;
-mod columns;
+pub(super) mod columns;
 mod connected;
 mod decide;
 mod decision;

@@ -10,7 +10,7 @@
 //! in the topics.
 //!
 //! Read in this order: `recovery` and `work` (the steps), `refusals`, `since`, `table`, `topics`,
-//! `own_topics` (what is compared with what), `uncompared`, `slot`, `send`, `report`.
+//! `own_topics`, `held_rows` (what is compared with what), `uncompared`, `slot`, `send`, `report`.
 //!
 //! # The JSON output
 //!
@@ -41,6 +41,7 @@
 //! `outcome` is `complete`, `interrupted`, `stopped_at_row` or `failed`; null in a dry run.
 
 mod args;
+mod held_rows;
 mod own_topics;
 mod recovery;
 mod refusals;

@@ -9,6 +9,7 @@ use tokio_postgres::{Client, types::Type};
 
 use super::{
     args::{IdTrust, RecoverArgs, RecoveredRows, WholeTable},
+    held_rows,
     seen::SEEN,
     since::{self, Start},
 };
@@ -227,9 +228,9 @@ impl ComparedTable {
 
     /// The rows without those that are held or were dropped, and those that a person has skipped,
     /// by their ids. Returns `None` where nothing was ever held. A skip that names no table, as
-    /// those of earlier versions, may be that of a row of another one, and leaves nothing out. An
-    /// event that was committed before the gaps leaves nothing out either: its row may be deleted,
-    /// and the id that of the corrected row, which was inserted since.
+    /// those of earlier versions, may be that of a row of another one, and leaves nothing out. The
+    /// row of an event that was committed before the gaps may be deleted, and the id that of the
+    /// corrected row, which was inserted since: so it has to have all columns of the event, too.
     pub(super) async fn without_decided(
         &self,
         client: &Client,
@@ -245,6 +246,8 @@ impl ComparedTable {
             (quote_literal(&config.name), quote_literal(config.postgres.slot.as_str()));
         let table = quote_literal(&self.rows.row.table.to_string());
         let begin = gaps.iter().map(|gap| gap.interval.begins_at()).min().unwrap_or(Lsn::ZERO);
+        let none_of = held_rows::is_of_none(client, config, (self, rows), begin).await?;
+        none_of.into_iter().for_each(|condition| query.and(condition));
         query.and(format!(
             "not exists (select from outbox_router.held h where h.pipeline = {pipeline} \
                and h.slot = {slot} and h.table_name = {table} and h.state <> 'delivered' \
