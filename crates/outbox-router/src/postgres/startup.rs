@@ -76,9 +76,9 @@ pub(super) enum Peer {
 ///
 /// `search_path` is `pg_catalog`, so that no function in another schema can take the place of a
 /// system function. It is set in `options` because connection poolers know that parameter and
-/// refuse `search_path`. Behind one that refuses `options`, too, each transaction sets it. Queries of
-/// the catalog take milliseconds, and compiling one of them takes seconds (5.2 s of 5.3 on 15), so
-/// `jit` is off.
+/// refuse `search_path`. Behind one that refuses `options`, too, each transaction sets it. Queries
+/// of the catalog take milliseconds, and compiling one of them takes seconds (5.2 s of 5.3 on 15),
+/// so `jit` is off.
 pub(super) fn for_sql<'a>(
     info: &'a ConnInfo,
     application_name: &'a str,

@@ -333,10 +333,10 @@ impl ClosedGap {
     }
 }
 
-/// Whether another gap, which is found behind a comparison, is of what was compared: everything that
-/// was committed since the first of `gaps`, and since what the witness has as acknowledged, since
-/// the slot is made anew. Publication and tables have not changed since, so what is found of that
-/// time, such as that the slot or the publication is another one, hides no row.
+/// Whether another gap, which is found behind a comparison, is of what was compared: everything
+/// that was committed since the first of `gaps`, and since what the witness has as acknowledged,
+/// for the slot is made anew. Publication and tables have not changed since, so what is found of
+/// that time, such as that the slot or the publication is another one, hides no row.
 pub fn was_compared(found: &Gap, (gaps, witness): (&[Gap], &Witness)) -> bool {
     let begins = |gap: &Gap| gap.interval.from.as_ref().map_or(Lsn::ZERO, |from| from.lsn);
     let first = gaps.iter().map(begins).min().unwrap_or(witness.position);

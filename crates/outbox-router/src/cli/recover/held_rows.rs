@@ -1,5 +1,5 @@
-//! Events from before the gaps that are held, or were dropped. Each stands for its own row, which has
-//! all the columns that the event has: the id alone may be that of a corrected row by now.
+//! Events from before the gaps that are held, or were dropped. Each stands for its own row, which
+//! has all the columns that the event has: the id alone may be that of a corrected row by now.
 
 use std::collections::BTreeMap;
 

@@ -149,17 +149,7 @@ impl Backfill<'_> {
                     return Ok(Backfilled::Complete(None, topics.unwrap_or_default()));
                 }
                 (Todo::Resume(reached), Some(run)) => {
-                    if run.completeness == Completeness::Complete {
-                        let partial = Completeness::Partial;
-                        Run::resume(books, run).end("without its witness", partial).await?;
-                    }
-                    let PastRun { id, settled, .. } = run;
-                    writeln!(
-                        terminal.out,
-                        "back-fill: goes on with run {id}, which had settled {}",
-                        wording::count(*settled, "row")
-                    )?;
-                    (Run::resume(books, run), reached)
+                    (resume(books, run, terminal.out).await?, reached)
                 }
                 (Todo::Begin | Todo::Resume(_), past) => {
                     (self.begin(books, subject, past.as_ref()).await?, None)
@@ -311,6 +301,22 @@ impl Backfill<'_> {
         })
         .await
     }
+}
+
+/// Goes on with a run; one that is complete is not any more, since it has no witness.
+async fn resume<'b>(
+    books: &'b Client,
+    past: &PastRun,
+    out: &mut (dyn io::Write + Send),
+) -> Result<Run<'b>, TaskError> {
+    let PastRun { id, settled, completeness, .. } = past;
+    let run = Run::resume(books, past);
+    if *completeness == Completeness::Complete {
+        run.end("without its witness", Completeness::Partial).await?;
+    }
+    let settled = wording::count(*settled, "row");
+    writeln!(out, "back-fill: goes on with run {id}, which had settled {settled}")?;
+    Ok(run)
 }
 
 /// Why rows may be in neither the snapshot that was read nor the slot's stream.
