@@ -29,8 +29,12 @@ impl SimulatedPostgres {
             | HeldRequest::ReadNext { .. }
             | HeldRequest::ReadSkip { .. } => Vec::new(),
         };
+        let before = self.held.table.mark();
+        let is_loaded = matches!(request, HeldRequest::Load { .. });
         let answer = Rc::make_mut(&mut self.held.table).answer(request);
-        self.commit_held_table(&ids);
+        if !is_loaded || self.held.table.mark() != before {
+            self.commit_held_table(&ids);
+        }
         answer
     }
 
