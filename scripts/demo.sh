@@ -8,7 +8,7 @@
 #   scripts/demo.sh --sabotage          drops one record before the count: lost 1, exit code 1
 #   scripts/demo.sh --keep              leaves everything running, and prints commands to inspect it
 #
-# Installs what is missing (a compiler, PostgreSQL) and builds, with little optimisation: some five
+# Installs what is missing (a compiler, PostgreSQL) and builds, with little optimisation: a few
 # minutes on two cores the first time, and a few seconds after that.
 # What it starts listens on the loopback address, keeps its data in temporary directories, and is
 # removed at the end. OUTBOX_PG_VERSION chooses the version of PostgreSQL; otherwise one that is
@@ -43,7 +43,7 @@ export "OUTBOX_PG_BIN_$OUTBOX_PG_VERSION=$binaries"
 
 # Both in one build, so that librdkafka is compiled once.
 if [ ! -x "${CARGO_TARGET_DIR:-target}/trial/demo" ]; then
-    echo "demo.sh: the first build takes two to four minutes on two cores, the demo half a minute" >&2
+    echo "demo.sh: the first build takes a few minutes on two cores, the demo half a minute" >&2
 fi
 cargo build --profile trial --locked --package outbox-router --package demo
 target="$(cargo metadata --format-version 1 --no-deps --locked |

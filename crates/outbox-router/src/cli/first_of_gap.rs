@@ -12,7 +12,8 @@ use tokio_postgres::Client;
 
 use crate::{retention::NEXT, shell::SourceReading};
 
-/// Returns it, and an id that no transaction has yet. Without gaps: of what is not acknowledged.
+/// The first transaction of the gaps, or of what is not acknowledged where there is no gap; and an
+/// id that no transaction has yet.
 ///
 /// # Errors
 /// The connection breaks.

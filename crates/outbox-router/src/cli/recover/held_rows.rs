@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use relay::Lsn;
 use tokio_postgres::Client;
 
-use super::table::ComparedTable;
+use super::table::{ComparedTable, of_table};
 use crate::{
     cli::{TaskError, dead_letters::columns},
     config::Config,
@@ -20,7 +20,7 @@ const CHUNK: usize = 500;
 /// Ids and contents of events, by the names of their columns.
 type Contents = BTreeMap<Vec<String>, Vec<String>>;
 
-/// The conditions that a row among these is none of such an event. `since` is where the gaps begin.
+/// Conditions by which none of these rows is the row of such an event. The gaps begin at `since`.
 ///
 /// # Errors
 /// The table cannot be read, or an event is damaged.
@@ -58,13 +58,11 @@ async fn contents(
 ) -> Result<Contents, TaskError> {
     let query = format!(
         "select h.event_id, h.messages, h.commit_lsn::text, h.event_index from outbox_router.held h \
-         where h.pipeline = {} and h.slot = {} and h.table_name = {} and h.state <> 'delivered' \
+         where {} and h.state <> 'delivered' \
            and h.commit_lsn < '{since}' and h.event_id in ({ids}) \
            and (h.commit_lsn, h.event_index) > ($1::text::pg_lsn, $2::int8) \
          order by h.commit_lsn, h.event_index limit {CHUNK}",
-        quote_literal(&config.name),
-        quote_literal(config.postgres.slot.as_str()),
-        quote_literal(&table.rows.row.table.to_string())
+        of_table(config, &table.rows)
     );
     let known = |name: &String| table.rows.row.columns.iter().any(|column| column.name == *name);
     let (mut contents, mut place) = (Contents::new(), ("0/0".to_owned(), -1_i64));

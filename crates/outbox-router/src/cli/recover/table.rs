@@ -102,11 +102,12 @@ impl ComparedTable {
             return Err(since::unknown(gaps, table).into());
         };
         let (ids, decided) = ids(client, &rows, args.ids).await?;
-        let is_held = is_held_readable(client).await?;
-        let released = match (scope.released(), &rows.columns.id) {
-            (Released::Compared, Ok(id)) if is_held => Some(is_released(&rows, id, config)),
-            (Released::Compared | Released::AsOthers, _) => None,
-        };
+        let mut released = None;
+        if let (Released::Compared, Ok(id)) = (scope.released(), &rows.columns.id)
+            && is_held_readable(client).await?
+        {
+            released = Some(is_released(&rows, id, config));
+        }
         Ok(Self { rows, number, time, scope, released, ids, decided })
     }
 
@@ -242,21 +243,19 @@ impl ComparedTable {
         };
         let mut query = rows.clone();
         let id = query.column(id);
-        let (pipeline, slot) =
-            (quote_literal(&config.name), quote_literal(config.postgres.slot.as_str()));
-        let table = quote_literal(&self.rows.row.table.to_string());
+        let of_table = of_table(config, &self.rows);
         let begin = gaps.iter().map(|gap| gap.interval.begins_at()).min().unwrap_or(Lsn::ZERO);
         let none_of = held_rows::is_of_none(client, config, (self, rows), begin).await?;
         none_of.into_iter().for_each(|condition| query.and(condition));
         query.and(format!(
-            "not exists (select from outbox_router.held h where h.pipeline = {pipeline} \
-               and h.slot = {slot} and h.table_name = {table} and h.state <> 'delivered' \
+            "not exists (select from outbox_router.held h where {of_table} \
+               and h.state <> 'delivered' \
                and h.commit_lsn >= '{begin}' and h.event_id = concat({id}))"
         ));
         if skip::names_tables(client).await? {
             query.and(format!(
-                "not exists (select from outbox_router.decision d where d.pipeline = {pipeline} \
-                   and d.slot = {slot} and d.table_name = {table} and d.action = 'skip' \
+                "not exists (select from outbox_router.decision d where {of_table} \
+                   and d.action = 'skip' \
                    and d.commit_lsn >= '{begin}' and d.event_id = concat({id}))"
             ));
         }
@@ -328,10 +327,17 @@ async fn ids(
 /// events.
 fn is_released(rows: &OutboxRows, id: &OrderColumn, config: &Config) -> String {
     format!(
-        "concat({}) in (select h.event_id from outbox_router.held h \
-           where h.pipeline = {} and h.slot = {} and h.table_name = {} \
-             and h.state = 'delivered' and h.event_id is not null)",
+        "concat({}) in (select h.event_id from outbox_router.held h where {} \
+           and h.state = 'delivered' and h.event_id is not null)",
         rows.all().column(id),
+        of_table(config, rows)
+    )
+}
+
+/// The condition that an event, or a decision about one, is of this pipeline and of this table.
+pub(super) fn of_table(config: &Config, rows: &OutboxRows) -> String {
+    format!(
+        "(pipeline, slot, table_name) = ({}, {}, {})",
         quote_literal(&config.name),
         quote_literal(config.postgres.slot.as_str()),
         quote_literal(&rows.row.table.to_string())
