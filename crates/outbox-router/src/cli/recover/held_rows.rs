@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use relay::Lsn;
+use relay::{Lsn, source::Gap};
 use tokio_postgres::Client;
 
-use super::table::{ComparedTable, of_table};
+use super::table::{ComparedTable, begin_of, of_table};
 use crate::{
     cli::{TaskError, dead_letters::columns},
     config::Config,
@@ -20,7 +20,7 @@ const CHUNK: usize = 500;
 /// Ids and contents of events, by the names of their columns.
 type Contents = BTreeMap<Vec<String>, Vec<String>>;
 
-/// Conditions by which none of these rows is the row of such an event. The gaps begin at `since`.
+/// Conditions by which none of these rows is the row of such an event.
 ///
 /// # Errors
 /// The table cannot be read, or an event is damaged.
@@ -28,11 +28,11 @@ pub(super) async fn is_of_none(
     client: &Client,
     config: &Config,
     (table, rows): (&ComparedTable, &Query),
-    since: Lsn,
+    gaps: &[Gap],
 ) -> Result<Vec<String>, TaskError> {
     let Ok(id) = &table.rows.columns.id else { return Ok(Vec::new()) };
     let id = format!("concat({})", rows.column(id));
-    let contents = contents(client, config, (table, &rows.aggregate(&id)), since).await?;
+    let contents = contents(client, config, (table, &rows.aggregate(&id)), begin_of(gaps)).await?;
     let name = quote_table(&table.rows.row.table);
     let none_of = contents.iter().map(|(columns, events)| {
         let texts: Vec<String> = columns

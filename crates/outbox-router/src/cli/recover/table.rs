@@ -9,7 +9,6 @@ use tokio_postgres::{Client, types::Type};
 
 use super::{
     args::{IdTrust, RecoverArgs, RecoveredRows, WholeTable},
-    held_rows,
     seen::SEEN,
     since::{self, Start},
 };
@@ -227,11 +226,12 @@ impl ComparedTable {
         query
     }
 
-    /// The rows without those that are held or were dropped, and those that a person has skipped,
-    /// by their ids. Returns `None` where nothing was ever held. A skip that names no table, as
-    /// those of earlier versions, may be that of a row of another one, and leaves nothing out. The
-    /// row of an event that was committed before the gaps may be deleted, and the id that of the
-    /// corrected row, which was inserted since: so it has to have all columns of the event, too.
+    /// The rows among these but for those of events that are held, or were dropped or skipped, in
+    /// the gaps, by their ids; [`held_rows`](super::held_rows) knows those from before. `None` where
+    /// nothing was ever held. A skip that names no table, as those of earlier versions, may be that
+    /// of a row of another one, and leaves nothing out. The row of an event that was committed
+    /// before the gaps may be deleted, and the id that of the corrected row, which was inserted
+    /// since.
     pub(super) async fn without_decided(
         &self,
         client: &Client,
@@ -244,9 +244,7 @@ impl ComparedTable {
         let mut query = rows.clone();
         let id = query.column(id);
         let of_table = of_table(config, &self.rows);
-        let begin = gaps.iter().map(|gap| gap.interval.begins_at()).min().unwrap_or(Lsn::ZERO);
-        let none_of = held_rows::is_of_none(client, config, (self, rows), begin).await?;
-        none_of.into_iter().for_each(|condition| query.and(condition));
+        let begin = begin_of(gaps);
         query.and(format!(
             "not exists (select from outbox_router.held h where {of_table} \
                and h.state <> 'delivered' \
@@ -332,6 +330,11 @@ fn is_released(rows: &OutboxRows, id: &OrderColumn, config: &Config) -> String {
         rows.all().column(id),
         of_table(config, rows)
     )
+}
+
+/// The first position at risk in any of these gaps.
+pub(super) fn begin_of(gaps: &[Gap]) -> Lsn {
+    gaps.iter().map(|gap| gap.interval.begins_at()).min().unwrap_or(Lsn::ZERO)
 }
 
 /// The condition that an event, or a decision about one, is of this pipeline and of this table.

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::{
     args::{FilteredChoice, IdTrust, RecoveredRows},
+    held_rows,
     own_topics::{self, Others},
     recovery::{COMMAND, Recovery, names, others_open, print_others},
     refusals::{self, Prospect},
@@ -392,8 +393,13 @@ impl Recovery<'_> {
             }
         };
         let missing_count = count(&missing).await?;
-        let undecided =
+        let mut undecided =
             table.without_decided(self.reader, self.config, (&missing, self.gaps)).await?;
+        if let Some(query) = &mut undecided {
+            let of = (table, &missing);
+            let none_of = held_rows::is_of_none(self.reader, self.config, of, self.gaps).await?;
+            none_of.into_iter().for_each(|condition| query.and(condition));
+        }
         let with_id_of_decided = match &undecided {
             None => 0,
             Some(undecided) => missing_count.saturating_sub(count(undecided).await?),
