@@ -226,12 +226,10 @@ impl ComparedTable {
         query
     }
 
-    /// The rows among these but for those of events that are held, or were dropped or skipped, in
-    /// the gaps, by their ids; [`held_rows`](super::held_rows) knows those from before. `None` where
+    /// The rows among these but for those of events that were held, dropped or skipped in the
+    /// gaps, by their ids; [`held_rows`](super::held_rows) knows those from before. `None` where
     /// nothing was ever held. A skip that names no table, as those of earlier versions, may be that
-    /// of a row of another one, and leaves nothing out. The row of an event that was committed
-    /// before the gaps may be deleted, and the id that of the corrected row, which was inserted
-    /// since.
+    /// of a row of another one, and leaves nothing out.
     pub(super) async fn without_decided(
         &self,
         client: &Client,
