@@ -226,11 +226,10 @@ impl SimulatedRouter {
         self.runs() && waits
     }
 
-    /// Whether its session has written no record yet. The first one has a generation above that of
-    /// the record which the session began with.
+    /// Whether its session has written no record yet. The first one ranks above the record which
+    /// the session began with.
     pub fn is_to_write_first(&self) -> bool {
-        let read = self.read_witness.as_ref().map(|witness| witness.generation);
-        self.standing.map(|(generation, ..)| generation) <= read
+        self.standing <= self.read_witness.as_ref().map(standing)
     }
 
     /// The index of a topic that the core knows by number.

@@ -102,8 +102,8 @@ mod tests {
         assert_eq!(position([at(1, 500), held(600, 1, 300)]), 300, "no session wrote the first");
     }
 
-    /// Promoted twice within seconds: a session on the first timeline began a generation, and one
-    /// on the second did not know.
+    /// Promoted twice within seconds: the record of a session on the first timeline is stored after
+    /// that of one on the second.
     #[test]
     fn a_late_write_of_a_timeline_that_was_left_counts_for_less() {
         let on = |timeline, wal_end, position| {

@@ -16,8 +16,8 @@
 //! it cannot be prevented: Kafka has no conditional write. So a late write is made harmless
 //! instead. Each session writes under a key of its own, and of all records of a pipeline the one
 //! with the greatest (generation, timeline, [`ServerMoment`], position) counts ([`combine`]). A
-//! promotion, a gap, the acceptance of a gap, and a session on a server that stands before the last
-//! holder's moment each begin a new generation. Within a generation the record of the last holder
+//! gap, the acceptance of a gap, and a session on a server that stands before the last holder's
+//! moment each begin a new generation. Within a generation the record of the last holder
 //! of the slot counts, although an earlier holder may have had more acknowledged: the later holder
 //! has sent part of that again, and the rest has to follow, else the last record of a key would not
 //! be its last event. The next session deletes the keys of earlier sessions.

@@ -23,8 +23,9 @@ use crate::{
 /// it shows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Witness {
-    /// Incremented when a new history begins, when a gap opens, when a person accepts a gap, and
-    /// when a session is on a server that stands before the last holder's moment.
+    /// Incremented when a gap opens, when a person accepts a gap, and when a session is on a server
+    /// that stands before the last holder's moment. A promotion increments nothing: several may
+    /// come before a record is in Kafka, and a late write must not outrank what follows them.
     pub generation: u64,
     /// When this witness's writer last checked who holds the slot: a session, that its own
     /// walsender does; a command, that nobody does. A slot has one holder at a time.
@@ -207,8 +208,8 @@ impl Witness {
         (self.generation, timeline, held, self.position)
     }
 
-    /// The order of holders within a generation. The timeline ranks first: a promotion begins a
-    /// generation, and the next promotion may follow before that generation's record is in Kafka.
+    /// The order of holders within a generation. The timeline ranks first: a standby that was
+    /// promoted may stand before the last holder's moment.
     pub(super) fn holder(&self) -> (Option<u32>, Option<ServerMoment>) {
         (self.history.as_ref().map(|history| history.timeline), self.held)
     }

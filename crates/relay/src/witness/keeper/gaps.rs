@@ -46,8 +46,8 @@ impl Keeper {
     }
 
     /// Opens this process's gaps again where a later generation has begun: by the acceptance of
-    /// another gap, or by a promotion. Records of earlier generations no longer count then. Gaps
-    /// that were accepted as well stay closed.
+    /// another gap. Records of earlier generations no longer count then. Gaps that were accepted as
+    /// well stay closed.
     pub(super) fn reopen(&mut self) {
         let Some(known) = &self.witness else { return };
         let since = self.own_gaps.generation;

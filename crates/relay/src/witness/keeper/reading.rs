@@ -79,8 +79,8 @@ impl Keeper {
         let Some(known) = join(self.witness.take().into_iter().chain(combined)) else {
             return Ok(OthersChange::Nothing);
         };
-        // A promotion begins a generation, too, so an unknown gap may be of this session's own
-        // generation.
+        // A command or a router that looked before this session began may have opened a gap in the
+        // session's own generation.
         let seen = match (known.generation.cmp(&session_record.witness.generation), &known.gaps[..])
         {
             // The writer of that record has held the slot after this session.
