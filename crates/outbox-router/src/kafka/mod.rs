@@ -35,7 +35,7 @@ pub use overrides::SettingRefused;
 pub use settings::{KafkaSettings, TopicCreation};
 pub use sink::{DeliveryFailure, KafkaSink};
 pub use state::{
-    Anchor, StateEnd, StateLog, StateTopic, command_state_topic, put_state, state_topic_command,
+    Anchor, StateExtent, StateLog, StateTopic, command_state_topic, put_state, state_topic_command,
 };
 pub use statistics::{
     BROKERS_SHOWN, BrokerConnection, BrokerFigures, BrokerStatistics, RoundTrip, StatisticsFeed,

@@ -105,13 +105,14 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Asks where the state topic ends, and reads on only if it does not end at this process's own
     /// writes.
     fn check_state_topic(&mut self, number: u64) {
-        let (Some(state), Some(cache)) = (self.refresher.state().cloned(), &self.state_topic_cache)
+        let (Some(state), Some(cache)) =
+            (self.refresher.state().cloned(), &mut self.state_topic_cache)
         else {
             self.read_state_topic(number);
             return;
         };
         let producer_number = self.refresher.producer_number();
-        let (prefix, last_read) = (self.witness_key.prefix(), cache.last_read());
+        let (prefix, last_read) = (self.witness_key.prefix(), cache.next_check());
         self.jobs.spawn_blocking(move || {
             match state_topic::read_changed(&state, &prefix, &last_read) {
                 Ok(None) => Done::StateTopicUnchanged(number),

@@ -16,7 +16,7 @@ use relay::{
 use crate::{
     held::{HeldStore, HeldStream},
     kafka::{
-        self, DeliveryFailure, Health, Identity, KafkaSettings, KafkaSink, StateEnd, StateLog,
+        self, DeliveryFailure, Health, Identity, KafkaSettings, KafkaSink, StateExtent, StateLog,
         TopicDescription, TopicLimits, TopicReading,
     },
     monitor::Connect,
@@ -164,8 +164,8 @@ pub trait StateTopic: Clone + Send + 'static {
     /// Creates the topic if it is missing, and checks its settings. Returns cautions that do not
     /// prevent its use.
     fn open(&self) -> Result<Vec<Failure>, Failure>;
-    /// The offset after the last record.
-    fn end(&self) -> Result<StateEnd, Failure>;
+    /// Where the topic begins and ends.
+    fn extent(&self) -> Result<StateExtent, Failure>;
     /// The id of the cluster that answers now; empty where the brokers do not report one.
     fn cluster_id(&self) -> Result<String, Failure>;
     /// The latest record of each key that begins with `prefix`.
@@ -285,8 +285,8 @@ impl StateTopic for kafka::StateTopic {
         self.open()
     }
 
-    fn end(&self) -> Result<StateEnd, Failure> {
-        self.end()
+    fn extent(&self) -> Result<StateExtent, Failure> {
+        self.extent()
     }
 
     fn cluster_id(&self) -> Result<String, Failure> {

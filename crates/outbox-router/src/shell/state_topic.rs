@@ -1,12 +1,17 @@
 //! Reads the state topic for the shell, on a blocking thread, and avoids reading it again while no
-//! other process writes to it.
+//! other process writes to it and no record is deleted from it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use relay::{Code, Failure, StateTopicRead};
+use tokio::time::Instant;
 
 use super::ports::StateTopic;
 use crate::kafka;
+
+/// How often the settings of the topic are checked while a session streams: a policy that deletes
+/// records by age is to be noticed before it deletes the witness.
+const OPEN_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The result of the last read.
 pub(super) struct StateTopicCache {
@@ -17,6 +22,8 @@ pub(super) struct StateTopicCache {
     after: u64,
     /// How many later writes of this process were acknowledged.
     own: i64,
+    /// When the settings of the topic were checked last.
+    opened_at: Instant,
 }
 
 impl StateTopicCache {
@@ -37,16 +44,23 @@ impl StateTopicCache {
         &self.cautions
     }
 
-    /// What the topic is compared with, to see whether another process has written to it.
-    pub(super) fn last_read(&self) -> LastRead {
-        LastRead { found: Arc::clone(&self.found), own: self.own }
+    /// What the topic is compared with, to see whether another process has written to it. Settings
+    /// that are due count as checked.
+    pub(super) fn next_check(&mut self) -> LastRead {
+        let is_open_due = self.opened_at.elapsed() >= OPEN_INTERVAL;
+        if is_open_due {
+            self.opened_at = Instant::now();
+        }
+        LastRead { found: Arc::clone(&self.found), own: self.own, is_open_due }
     }
 }
 
-/// What was read, and how many writes of this process followed.
+/// What was read, how many writes of this process followed, and whether the settings of the topic
+/// are to be checked, too.
 pub(super) struct LastRead {
     found: Arc<kafka::StateLog>,
     own: i64,
+    is_open_due: bool,
 }
 
 /// Reads the records whose keys begin with `prefix`. The topic is read twice for each session,
@@ -62,7 +76,7 @@ pub(super) fn read(
 ) -> Result<(StateTopicCache, StateTopicRead), Failure> {
     if let Some(cache) = cache
         && cache.own == 0
-        && cache.found.ends_at(&topic.end()?, 0)
+        && cache.found.has_extent(&topic.extent()?, 0)
     {
         let read = records_of(&cache.found);
         return Ok((cache, read));
@@ -83,9 +97,14 @@ pub(super) fn read_changed(
     prefix: &[u8],
     last_read: &LastRead,
 ) -> Result<Option<(StateTopicCache, StateTopicRead)>, Failure> {
-    let LastRead { found, own } = last_read;
-    match topic.end() {
-        Ok(end) if found.ends_at(&end, *own) => return Ok(None),
+    let LastRead { found, own, is_open_due } = last_read;
+    match topic.extent() {
+        Ok(extent) if found.has_extent(&extent, *own) => {
+            if *is_open_due {
+                topic.open()?;
+            }
+            return Ok(None);
+        }
         Ok(_) => {}
         // Where this is another cluster, waiting for the topic would hide that until somebody makes
         // it. It is not made here: a write that is under way would be acknowledged there.
@@ -106,7 +125,8 @@ pub(super) fn read_changed(
 
 fn taken(found: kafka::StateLog, cautions: Vec<Failure>) -> (StateTopicCache, StateTopicRead) {
     let read = records_of(&found);
-    (StateTopicCache { found: Arc::new(found), cautions, after: u64::MAX, own: 0 }, read)
+    let (found, opened_at) = (Arc::new(found), Instant::now());
+    (StateTopicCache { found, cautions, after: u64::MAX, own: 0, opened_at }, read)
 }
 
 fn records_of(found: &kafka::StateLog) -> StateTopicRead {

@@ -112,8 +112,16 @@ impl Relay {
         at: Moment,
     ) {
         self.check_at = self.next_check_at(at);
-        // If the topic cannot be read now, nothing follows; it is read again.
-        let Ok(read) = read else { return };
+        let read = match read {
+            Ok(read) => read,
+            // It may not keep what is written next.
+            Err(failure) if failure.code == Code::StateTopicUnsuitable => {
+                self.disconnect(failure, at);
+                return;
+            }
+            // It is read again.
+            Err(_) => return,
+        };
         match self.keeper.take_others_records(read) {
             Ok(OthersChange::Nothing) => {}
             Ok(OthersChange::Gaps(gaps)) => self.halt(gaps, at),

@@ -21,20 +21,24 @@ pub struct StateLog {
     pub last: Option<Anchor>,
 }
 
-/// Where the state topic ends, and in which cluster.
+/// The extent of the state topic, and the cluster that has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateEnd {
+pub struct StateExtent {
     /// As in [`StateLog`], but from the producer's client.
     pub cluster_id: String,
+    /// The first offset.
+    pub begin: i64,
     /// The offset after the last record.
-    pub offset: i64,
+    pub end: i64,
 }
 
 impl StateLog {
-    /// Whether the topic ends `further` records after this read, in the same cluster. The cluster
-    /// is compared because a copy of the topic in another cluster may have the same offsets.
-    pub fn ends_at(&self, end: &StateEnd, further: i64) -> bool {
-        end.offset == self.end + further && end.cluster_id == self.cluster_id
+    /// Whether the topic ends `further` records after this read, and begins where it began, in the
+    /// same cluster. A beginning that has moved shows that records were deleted. The cluster is
+    /// compared because a copy of the topic in another cluster may have the same offsets.
+    pub fn has_extent(&self, now: &StateExtent, further: i64) -> bool {
+        let (begin, end) = (self.begin, self.end + further);
+        (now.begin, now.end) == (begin, end) && now.cluster_id == self.cluster_id
     }
 }
 

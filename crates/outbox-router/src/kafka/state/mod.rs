@@ -15,7 +15,7 @@ mod reading;
 mod records;
 
 pub use commands::{command_state_topic, put_state};
-pub use content::{Anchor, StateEnd, StateLog};
+pub use content::{Anchor, StateExtent, StateLog};
 
 use std::{sync::Arc, time::Duration};
 
@@ -111,19 +111,19 @@ impl StateTopic {
         self.topic_client.sights(names)
     }
 
-    /// Reads where the topic ends, which shows whether it was written to since
-    /// [`StateTopic::read`].
+    /// Reads where the topic begins and ends, which shows whether it was written to, or lost
+    /// records, since [`StateTopic::read`].
     ///
     /// # Errors
     /// The topic is missing or forbidden, or no broker answers.
-    pub fn end(&self) -> Result<StateEnd, Failure> {
+    pub fn extent(&self) -> Result<StateExtent, Failure> {
         let client = self.topic_client.producer().client();
-        let (_, offset) = client
+        let (begin, end) = client
             .fetch_watermarks(self.name.as_str(), PARTITION, Timeout::After(ANSWER_WITHIN))
             .map_err(|error| self.failure(self.offsets_error(client, &error), ""))?;
         // From the latest metadata that the client has received, of any topic. Does not wait.
         let cluster_id = client.fetch_cluster_id(Duration::ZERO).unwrap_or_default();
-        Ok(StateEnd { cluster_id, offset })
+        Ok(StateExtent { cluster_id, begin, end })
     }
 
     fn make(&self) -> Result<TopicMetadata, Failure> {

@@ -78,7 +78,7 @@ async fn a_state_topic_without_a_leader_is_out_of_reach_and_not_missing() {
     let (cluster, sink) = with_state();
     cluster.mock.partition_leader(STATE, 0, None).unwrap();
     let topic = state_topic(&cluster, &sink);
-    let read = spawn_blocking(move || (topic.read(b"").err(), topic.end().err()));
+    let read = spawn_blocking(move || (topic.read(b"").err(), topic.extent().err()));
     let (read, end) = read.await.unwrap();
     for failure in [read, end] {
         let failure = failure.unwrap();
@@ -93,7 +93,7 @@ async fn the_latest_value_of_each_key_with_the_prefix_is_read() {
     let topic = state_topic(&cluster, &sink);
     let empty = topic.read(b"").unwrap();
     assert_eq!((empty.end, &*empty.records), (0, &[][..]));
-    assert_eq!(topic.end().unwrap().offset, 0);
+    assert_eq!(topic.extent().unwrap().end, 0);
 
     for (number, (key, value)) in (1..).zip([
         (&b"a/1"[..], Some(&b"old"[..])),
@@ -105,7 +105,7 @@ async fn the_latest_value_of_each_key_with_the_prefix_is_read() {
     ]) {
         write(&mut sink, key, value, number).await;
     }
-    assert_eq!(topic.end().unwrap().offset, 6);
+    assert_eq!(topic.extent().unwrap().end, 6);
     let read = topic.read(b"a/").unwrap();
     assert_eq!(read.end, 6);
     assert_eq!(pairs(&read), [(&b"a/1"[..], &b"new"[..]), (b"a/3", b"")]);
@@ -255,9 +255,10 @@ async fn an_unreachable_cluster_is_reported_within_the_deadline() {
     let (cluster, sink) = with_state();
     let topic = state_topic(&cluster, &sink);
     drop(cluster);
-    for ask in
-        [|topic: &StateTopic| topic.read(b"").map(drop), |topic: &StateTopic| topic.end().map(drop)]
-    {
+    for ask in [
+        |topic: &StateTopic| topic.read(b"").map(drop),
+        |topic: &StateTopic| topic.extent().map(drop),
+    ] {
         let asked = std::time::SystemTime::now();
         let failure = ask(&topic).unwrap_err();
         assert_eq!(failure.code, Code::KafkaUnreachable, "{failure}");

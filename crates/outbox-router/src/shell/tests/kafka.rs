@@ -5,12 +5,15 @@ use std::{
     collections::VecDeque,
     future::poll_fn,
     num::NonZeroI32,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Poll, Waker},
 };
 
 use relay::{
-    Acks, Failure, Record, RecordSink, Refusal, RefusalReason, StateTopicRecord, Ticket,
+    Acks, Code, Failure, Record, RecordSink, Refusal, RefusalReason, StateTopicRecord, Ticket,
     TopicFacts, TopicId, TopicName,
     testing::MemorySink,
     witness::{TopicSight, TopicUuid},
@@ -19,7 +22,7 @@ use relay::{
 use super::requests::{Requests, TestWaker, permission};
 use crate::{
     kafka::{
-        DeliveryFailure, Health, Identity, Keeps, StateEnd, StateLog, TopicDescription,
+        DeliveryFailure, Health, Identity, Keeps, StateExtent, StateLog, TopicDescription,
         TopicLimits, TopicLookup, TopicReading,
     },
     shell::{Kafka, Sink, StateTopic, TopicClient},
@@ -32,7 +35,8 @@ pub(super) enum Request {
     LookUp(usize, String),
     See(usize),
     Ping(usize),
-    StateTopicEnd(usize),
+    StateTopicOpen(usize),
+    StateTopicExtent(usize),
     StateTopicRead(usize),
     StateTopicReadOn(usize),
 }
@@ -50,6 +54,8 @@ struct Cluster {
     requests: Requests<Request>,
     /// The state topic, in the order of writing.
     state_topic: Mutex<Vec<KeyAndValue>>,
+    /// Whether the settings of the state topic suit.
+    state_topic_suits: AtomicBool,
     id: Mutex<&'static str>,
     producers: Mutex<Vec<Producer>>,
 }
@@ -59,6 +65,7 @@ impl ScriptedKafka {
         Self(Arc::new(Cluster {
             requests: Requests::new(test_waker),
             state_topic: Mutex::default(),
+            state_topic_suits: AtomicBool::new(true),
             id: Mutex::new("c"),
             producers: Mutex::default(),
         }))
@@ -79,6 +86,11 @@ impl ScriptedKafka {
     /// Somebody writes to the state topic.
     pub(super) fn write(&self, key: &[u8], value: Option<&[u8]>) {
         self.0.state_topic.lock().unwrap().push((key.to_vec(), value.map(<[u8]>::to_vec)));
+    }
+
+    /// Somebody changes the settings of the state topic.
+    pub(super) fn suits(&self, suits: bool) {
+        self.0.state_topic_suits.store(suits, Ordering::Relaxed);
     }
 
     /// Another cluster answers, with copies of all topics.
@@ -379,13 +391,15 @@ impl TopicClient for Client {
 
 impl StateTopic for Client {
     fn open(&self) -> Result<Vec<Failure>, Failure> {
-        Ok(Vec::new())
+        self.kafka.permitted(Request::StateTopicOpen(self.producer))?;
+        let suits = self.kafka.0.state_topic_suits.load(Ordering::Relaxed);
+        suits.then(Vec::new).ok_or_else(|| Failure::new(Code::StateTopicUnsuitable, "deletes"))
     }
 
-    fn end(&self) -> Result<StateEnd, Failure> {
-        self.kafka.permitted(Request::StateTopicEnd(self.producer))?;
-        let StateLog { cluster_id, end: offset, .. } = self.latest(b"");
-        Ok(StateEnd { cluster_id, offset })
+    fn extent(&self) -> Result<StateExtent, Failure> {
+        self.kafka.permitted(Request::StateTopicExtent(self.producer))?;
+        let StateLog { cluster_id, begin, end, .. } = self.latest(b"");
+        Ok(StateExtent { cluster_id, begin, end })
     }
 
     fn cluster_id(&self) -> Result<String, Failure> {

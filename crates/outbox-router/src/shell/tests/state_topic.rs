@@ -15,10 +15,13 @@ fn other_router() -> Vec<u8> {
 async fn a_state_topic_without_new_records_is_not_read_again() {
     let fixture = super::order::witnessed_fixture().await;
     let asked = fixture.world.kafka.requests().made();
-    assert_eq!(
-        asked[..3],
-        [Request::Open(0), Request::StateTopicRead(0), Request::StateTopicEnd(0)]
-    );
+    let first = [
+        Request::Open(0),
+        Request::StateTopicOpen(0),
+        Request::StateTopicRead(0),
+        Request::StateTopicExtent(0),
+    ];
+    assert_eq!(asked[..4], first);
     assert_eq!(fixture.world.kafka.requests().count(&Request::StateTopicRead(0)), 1);
 }
 
@@ -40,12 +43,15 @@ async fn a_state_topic_that_another_router_wrote_to_is_read_again_by_a_new_sessi
     fixture.until("another stream", |world| world.postgres.walsenders() == 2).await;
     let asked = fixture.world.kafka.requests().made();
     let readings = [
+        Request::StateTopicOpen(0),
         Request::StateTopicRead(0),
-        Request::StateTopicEnd(0),
+        Request::StateTopicExtent(0),
+        Request::StateTopicOpen(0),
         Request::StateTopicRead(0),
+        Request::StateTopicOpen(0),
         Request::StateTopicRead(0),
     ];
-    assert_eq!(asked[1..5], readings, "the last is the second session's first");
+    assert_eq!(asked[1..8], readings, "the last is the second session's first");
     assert_eq!(
         fixture.shell.relay.snapshot(fixture.shell.clock.now().at).errors[&Code::SlotInUse],
         1
@@ -65,9 +71,9 @@ async fn own_writes_are_not_read_back_and_those_of_others_are() {
         fixture.until("a write", |world| world.producer().writes() > writes).await;
         fixture.world.producer().ack_write(&fixture.world.kafka);
     }
-    let ends = fixture.world.kafka.requests().count(&Request::StateTopicEnd(0));
+    let ends = fixture.world.kafka.requests().count(&Request::StateTopicExtent(0));
     let looked =
-        |world: &World| world.kafka.requests().count(&Request::StateTopicEnd(0)) >= ends + 3;
+        |world: &World| world.kafka.requests().count(&Request::StateTopicExtent(0)) >= ends + 3;
     within_the_session(&mut fixture, "three looks", looked).await;
     let after = readings(&fixture.world);
     // A write in flight during the last read may be in the result, or not.
@@ -141,4 +147,26 @@ async fn halts_at_another_cluster(fixture: &mut Fixture) {
         fixture.pass_time(Duration::from_secs(1)).await;
     }
     panic!("{:?} instead of a halt", fixture.state());
+}
+
+/// Somebody sets another policy, and back; nothing has written to the topic, or gone from it.
+#[tokio::test(start_paused = true)]
+async fn a_topic_that_no_longer_keeps_the_witness_ends_the_session() {
+    let mut fixture = super::order::witnessed_fixture().await;
+    for (suits, expected) in [
+        (false, (State::Blocked, Some(Code::StateTopicUnsuitable))),
+        (true, (State::Streaming, None)),
+    ] {
+        fixture.world.kafka.suits(suits);
+        for _ in 0..60 {
+            if fixture.state() == expected {
+                break;
+            }
+            if fixture.world.postgres.is_connected() {
+                fixture.world.walsender().send(&[wire::keepalive(16)]);
+            }
+            fixture.pass_time(Duration::from_secs(1)).await;
+        }
+        assert_eq!(fixture.state(), expected);
+    }
 }
