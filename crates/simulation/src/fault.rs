@@ -116,6 +116,8 @@ faults! {
     ExchangeServer = "exchange-server";
     /// The brokers' addresses lead to another Kafka cluster.
     ExchangeKafka = "exchange-kafka";
+    /// A broker that lacks the latest records of the state topic is elected leader.
+    LoseWrites = "lose-writes";
     /// A column that the mapping needs is renamed.
     RenameKeyColumn = "rename-key-column";
     /// A row cannot become a record: its key is NULL.
@@ -185,6 +187,7 @@ impl Fault {
                 &[Code::HistoryChanged, Code::SlotMissing, Code::SlotMoved, Code::HeldTableBehind]
             }
             Self::ExchangeKafka => &[Code::ClusterChanged, Code::ProducerFatal],
+            Self::LoseWrites => &[Code::SlotMoved, Code::ProducerFatal, Code::KafkaUnreachable],
             Self::RenameKeyColumn => &[Code::ColumnMissing],
             Self::PoisonRow => &[Code::KeyIsNull],
             Self::OversizedRow => &[Code::RowTooLarge],
@@ -206,6 +209,7 @@ impl Fault {
                 | Self::RestoreSnapshot
                 | Self::ExchangeServer
                 | Self::ExchangeKafka
+                | Self::LoseWrites
                 | Self::RemoveHeldRow
                 | Self::RestoreHeldTable
         )
@@ -233,6 +237,7 @@ impl Fault {
                 | Self::RestoreSnapshot
                 | Self::ExchangeServer
                 | Self::ExchangeKafka
+                | Self::LoseWrites
                 | Self::RenameKeyColumn
                 | Self::PoisonRow
                 | Self::OversizedRow

@@ -3,7 +3,7 @@
 use super::{Halt, Phase, Relay};
 use crate::{
     clock::{Moment, Now},
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure},
     progress::WitnessStore,
     protocol::{Action, OnFailed, StateTopicRead},
     session::{Session, SessionPhase, WaitReason},
@@ -82,6 +82,7 @@ impl Relay {
 
     fn read_state_topic_by(&mut self, action: fn(u64) -> Action) {
         self.last_read_number += 1;
+        self.keeper.asked();
         self.actions.push_back(action(self.last_read_number));
     }
 
@@ -128,6 +129,10 @@ impl Relay {
             Ok(OthersChange::AnotherHistory) => {
                 let why = "another router has written to the state topic";
                 self.disconnect(Failure::new(Code::SlotInUse, why), at);
+            }
+            Ok(OthersChange::Lost) => {
+                let what = "the state topic has lost what Kafka had acknowledged";
+                self.disconnect(Failure::of(Case::StateTopicUnread, what), at);
             }
             Err(failure) => self.disconnect(failure, at),
         }

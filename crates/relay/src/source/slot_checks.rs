@@ -105,7 +105,8 @@ pub fn check_not_advanced(name: &str, acknowledged: Lsn, slot: &SlotHealth) -> R
             Code::SlotMoved,
             format!(
                 "slot \"{name}\" stands at {confirmed}, {} past {acknowledged}, up to which everything is \
-                 acknowledged: it was re-created, or advanced by somebody else",
+                 acknowledged: it was re-created, or advanced by somebody else, or Kafka has lost what \
+                 it had acknowledged",
                 wording::bytes(bytes_between(acknowledged, confirmed))
             ),
         )),

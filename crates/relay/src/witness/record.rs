@@ -143,6 +143,10 @@ pub struct Recovered {
     pub records: u64,
 }
 
+/// What decides which of a pipeline's records counts: generation, timeline, the moment at which its
+/// writer held the slot, and position.
+pub(super) type Rank = (u64, Option<u32>, Option<ServerMoment>, Lsn);
+
 /// How many acceptances a record keeps.
 pub const ACCEPTED_MAX: usize = 20;
 /// How many topics' partition counts a record keeps. The record is written often, so it stays
@@ -203,7 +207,7 @@ impl Witness {
     }
 
     /// The order of a pipeline's records: the greatest counts.
-    pub(super) fn rank(&self) -> (u64, Option<u32>, Option<ServerMoment>, Lsn) {
+    pub(super) fn rank(&self) -> Rank {
         let (timeline, held) = self.holder();
         (self.generation, timeline, held, self.position)
     }

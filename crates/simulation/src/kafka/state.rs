@@ -15,11 +15,14 @@ pub struct SimulatedStateTopic {
     pub is_leaderless: bool,
     /// Writes that producers had sent before they were closed.
     pub late_writes: Vec<Write>,
+    /// Every write since the topic was made.
+    log: Vec<Write>,
 }
 
 impl SimulatedStateTopic {
     /// A write is stored.
     pub fn store(&mut self, write: &Write) {
+        self.log.push(write.clone());
         let offset = self.next_offset;
         self.next_offset += 1;
         match &write.value {
@@ -68,7 +71,37 @@ impl SimulatedStateTopic {
     /// Deletes every record.
     pub fn clear(&mut self) {
         self.records.clear();
+        self.log.clear();
         self.next_offset = 0;
+    }
+
+    /// Loses all but the first writes: a broker becomes the leader that has no more.
+    pub fn keep(&mut self, writes: usize) {
+        let mut kept = std::mem::take(&mut self.log);
+        kept.truncate(writes);
+        self.clear();
+        kept.iter().for_each(|write| self.store(write));
+    }
+
+    /// How many writes there were since the topic was made.
+    pub fn writes(&self) -> usize {
+        self.log.len()
+    }
+
+    /// The key of the record that counts.
+    pub fn best_key(&self) -> Option<Vec<u8>> {
+        let best = self.best()?;
+        let is_best = |record: &&StateTopicRecord| {
+            let read = Witness::decode(&record.value).expect("we wrote it");
+            (read.generation, read.held, read.position)
+                == (best.generation, best.held, best.position)
+        };
+        self.records.values().find(is_best).map(|record| record.key.clone())
+    }
+
+    /// Whether there is a record under this key.
+    pub fn has(&self, key: &[u8]) -> bool {
+        self.records.contains_key(key)
     }
 
     /// Deletes the topic.

@@ -3,8 +3,9 @@
 //! Each bug is a patch in `crates/simulation/mutants`. The patch is applied to a copy of the
 //! sources, the copy is built, and the copy's own `mutants --hunt` runs seeds until an invariant is
 //! broken. The invariant has to be one of those that the patch names. The same seed must break
-//! nothing without the patch, which is checked by this program. A bug that survives its seeds, or
-//! does not compile, fails the run.
+//! nothing without the patch, which is checked by this program. A bug in SQL, which no simulation
+//! runs, names a test of the router instead: it has to fail with the patch, and to pass without it.
+//! A bug that survives, or does not compile, fails the run.
 //!
 //! The bugs are patches and not branches of the product, so that the code which proves the confirm
 //! rule holds no wrong proofs beside it.
@@ -22,7 +23,7 @@ use simulation::coverage;
 
 use crate::{
     hunt::{DetectedBy, Detection, Hunted},
-    patch::Patch,
+    patch::{CaughtBy, Patch, RouterTest},
     scratch::Scratch,
 };
 
@@ -44,7 +45,7 @@ struct Arguments {
     /// Only this bug, by the name of its patch.
     #[arg(long)]
     only: Option<String>,
-    /// Only N bugs; which ones depends on the day.
+    /// Only N of the bugs that the simulation catches; which ones depends on the day.
     #[arg(long, value_name = "N", conflicts_with = "only")]
     sample: Option<usize>,
     /// Build nothing: check that every patch has its header and applies to the present sources.
@@ -96,9 +97,12 @@ fn wanted(arguments: &Arguments) -> Result<Vec<Patch>, String> {
     if patches.is_empty() {
         return Err(format!("there is no such patch in {PATCHES}"));
     }
-    let Some(sample) = arguments.sample.filter(|sample| *sample < patches.len()) else {
+    let Some(sample) = arguments.sample else { return Ok(patches) };
+    // A test of the router costs a build of it, twice.
+    patches.retain(|patch| matches!(patch.caught_by, CaughtBy::Invariants(_)));
+    if sample >= patches.len() {
         return Ok(patches);
-    };
+    }
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let day = usize::try_from(since.as_secs() / (24 * 60 * 60)).unwrap_or(0);
     println!("day {day}: {sample} of {} planted bugs", patches.len());
@@ -128,10 +132,15 @@ fn plant_all(arguments: &Arguments) -> Result<ExitCode, String> {
     );
     for patch in &patches {
         let row = match plant(&scratch, patch, arguments.budget)? {
-            Ok(Detection { detected_by, invariant, what, millis }) => {
+            Ok(Caught::Seed(Detection { detected_by, invariant, what, millis })) => {
                 caught += 1;
                 println!("{:<24} {invariant}: {what} ({detected_by}, {millis} ms)", patch.name);
                 format!("{invariant} | {} | {millis} ms", detected_by.seeds())
+            }
+            Ok(Caught::Test(RouterTest { target, name })) => {
+                caught += 1;
+                println!("{:<24} test {name} of {target}", patch.name);
+                format!("`{target}`: `{name}` | |")
             }
             Err(why) => {
                 println!("{:<24} NOT CAUGHT: {why}", patch.name);
@@ -148,25 +157,58 @@ fn plant_all(arguments: &Arguments) -> Result<ExitCode, String> {
     Ok(if caught == patches.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Plants one bug and runs seeds against it. The inner error is the reason why the bug counts as
-/// not caught.
-fn plant(
+/// What caught a bug.
+enum Caught<'p> {
+    Seed(Detection),
+    Test(&'p RouterTest),
+}
+
+/// Plants one bug, and runs against it what has to catch it. The inner error is the reason why the
+/// bug counts as not caught.
+fn plant<'p>(
     scratch: &Scratch,
-    patch: &Patch,
+    patch: &'p Patch,
     budget: u64,
-) -> Result<Result<Detection, String>, String> {
+) -> Result<Result<Caught<'p>, String>, String> {
     scratch.restore()?;
     if let Err(why) = patch.apply_to(scratch.sources()) {
         return Ok(Err(why));
     }
+    Ok(match &patch.caught_by {
+        CaughtBy::Invariants(names) => by_seeds(scratch, names, budget)?.map(Caught::Seed),
+        CaughtBy::Test(test) => by_test(scratch, test)?.map(|()| Caught::Test(test)),
+    })
+}
+
+/// Runs a test with the bug, and without it.
+fn by_test(scratch: &Scratch, test: &RouterTest) -> Result<Result<(), String>, String> {
+    if let Err(words) = scratch.build_test(test)? {
+        return Ok(Err(format!("it does not compile\n{words}")));
+    }
+    if scratch.passes(test)? {
+        return Ok(Err(format!("{} passes", test.name)));
+    }
+    scratch.restore()?;
+    if !scratch.passes(test)? {
+        return Ok(Err(format!("{} fails without the bug, too", test.name)));
+    }
+    Ok(Ok(()))
+}
+
+/// Runs seeds against the bug.
+fn by_seeds(
+    scratch: &Scratch,
+    names: &[String],
+    budget: u64,
+) -> Result<Result<Detection, String>, String> {
     if let Err(words) = scratch.build()? {
         return Ok(Err(format!("it does not compile\n{words}")));
     }
-    let Some(catch) = scratch.hunt(budget, patch.hunted())? else {
+    let Some(catch) = scratch.hunt(budget, patch::hunted(names))? else {
         return Ok(Err(format!("no invariant was violated in {budget} seeds")));
     };
     let Detection { detected_by, invariant, what, .. } = &catch;
-    if !patch.is_caught_by(invariant) {
+    if !patch::names_invariant(names, invariant) {
         return Ok(Err(format!(
             "{detected_by} violates an invariant that the patch does not name: {invariant}: {what}"
         )));

@@ -9,10 +9,14 @@ use std::{
     process::{Command, Output},
 };
 
-use crate::hunt::{Detection, Hunted};
+use crate::{
+    hunt::{Detection, Hunted},
+    patch::RouterTest,
+};
 
-/// The parts of the workspace that cargo reads.
-const COPIED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "crates", "tests"];
+/// The parts of the workspace that cargo and the router's tests read.
+const COPIED: [&str; 6] =
+    ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "crates", "scripts", "tests"];
 /// The build profile, from the workspace's Cargo.toml.
 const PROFILE: &str = "mutants";
 
@@ -62,6 +66,38 @@ impl Scratch {
         let output = output(cargo.env("CARGO_TARGET_DIR", &self.target))?;
         let words = || String::from_utf8_lossy(&output.stderr).into_owned();
         Ok(if output.status.success() { Ok(()) } else { Err(words()) })
+    }
+
+    /// Builds the target of a test of the router from the copy. The inner error is the compiler's
+    /// output.
+    ///
+    /// # Errors
+    /// Cargo cannot be run.
+    pub(crate) fn build_test(&self, test: &RouterTest) -> Result<Result<(), String>, String> {
+        let output = output(self.test(test).arg("--no-run"))?;
+        let words = || String::from_utf8_lossy(&output.stderr).into_owned();
+        Ok(if output.status.success() { Ok(()) } else { Err(words()) })
+    }
+
+    /// Whether that test passes.
+    ///
+    /// # Errors
+    /// Cargo cannot be run, or the target has no such test.
+    pub(crate) fn passes(&self, test: &RouterTest) -> Result<bool, String> {
+        let output = output(self.test(test).args(["--", "--exact", &test.name]))?;
+        let words = String::from_utf8_lossy(&output.stdout);
+        if !words.contains("running 1 test") {
+            return Err(format!("{} has no test {}", test.target, test.name));
+        }
+        Ok(output.status.success())
+    }
+
+    fn test(&self, test: &RouterTest) -> Command {
+        let mut cargo = Command::new("cargo");
+        cargo.args(["test", "--quiet", "--locked", "--package", "outbox-router"]);
+        cargo.args(["--test", &test.target]).current_dir(&self.sources);
+        cargo.env("CARGO_TARGET_DIR", &self.target);
+        cargo
     }
 
     /// Runs the built program until an invariant is broken; `None` if the bug survived its seeds.

@@ -178,7 +178,8 @@ fn moved(status: &StatusReading, config: &Config) -> Option<Finding> {
     let name = &config.postgres.slot;
     let what = format!(
         "the slot {name} stands at {confirmed}, past {position}, up to which everything is \
-         acknowledged: it was re-created, or advanced by somebody else"
+         acknowledged: it was re-created, or advanced by somebody else, or Kafka has lost what it had \
+         acknowledged"
     );
     Some(Finding::of(&Failure::new(Code::SlotMoved, what)))
 }

@@ -311,6 +311,31 @@ fn rows_of_a_table_that_became_an_outbox_later_are_no_events_before_that() {
     assert!(known.tables.contains(&other));
 }
 
+/// A broker that lacked the latest writes was elected leader.
+#[test]
+fn what_kafka_has_lost_of_the_witness_counts_no_more_for_the_process_that_wrote_it() {
+    for streams in [true, false] {
+        let mut world = World::streaming();
+        let stored = world.topic.clone();
+        world.transaction(100, &["a"]);
+        world.script.settle();
+        world.settle_down();
+        let confirmed = world.script.source.slot_at;
+        assert!(confirmed > 100, "{confirmed}");
+        world.topic = stored;
+        if streams {
+            world.script.run_for(Duration::from_secs(6));
+        } else {
+            world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+        }
+        world.settle_down();
+        world.script.run_for(Duration::from_secs(6));
+        world.settle_down();
+        let (code, from, _) = world.gap();
+        assert_eq!((code, from), (Some(Code::SlotMoved), 16), "streams: {streams}");
+    }
+}
+
 #[test]
 fn another_router_between_the_preflight_and_the_start_is_noticed() {
     let mut world = World::streaming();

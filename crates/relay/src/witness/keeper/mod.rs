@@ -12,7 +12,12 @@ use std::{
 
 use pgoutput::Lsn;
 
-use super::{LastTransaction, Witness, combine::join, key, record::PARTITIONS_MAX};
+use super::{
+    LastTransaction, Witness,
+    combine::join,
+    key,
+    record::{PARTITIONS_MAX, Rank},
+};
 use crate::{
     clock::Moment,
     failpoint::{self, Failpoint},
@@ -64,6 +69,10 @@ pub(crate) struct Keeper {
     unwritten: Option<UnwrittenGaps>,
     own_gaps: OwnGaps,
     in_flight: Option<InFlight>,
+    /// The session's record as Kafka has acknowledged it last.
+    acknowledged: Option<OwnRecord>,
+    /// The same when the topic was last asked for: the answer must have it.
+    expected: Option<OwnRecord>,
     written_at: Option<Moment>,
     last_write_number: u64,
     /// Keys of sessions before the present one.
@@ -107,6 +116,13 @@ enum Stored {
     Yes,
 }
 
+/// A session's record, which only that session writes.
+#[derive(Debug, Clone)]
+struct OwnRecord {
+    key: Vec<u8>,
+    rank: Rank,
+}
+
 struct InFlight {
     number: u64,
     key: Vec<u8>,
@@ -140,6 +156,8 @@ impl Keeper {
             unwritten: None,
             own_gaps: OwnGaps::default(),
             in_flight: None,
+            acknowledged: None,
+            expected: None,
             written_at: None,
             last_write_number: 0,
             keys_to_delete: VecDeque::new(),
@@ -284,10 +302,11 @@ impl Keeper {
             self.session_record.as_mut().filter(|own| own.key == in_flight.key)
         {
             session_record.stored = Stored::Yes;
-            if let Some(witness) = in_flight.what.witness()
-                && session_record.recorded_partitions != witness.partitions
-            {
-                session_record.recorded_partitions.clone_from(&witness.partitions);
+            if let Some(witness) = in_flight.what.witness() {
+                self.acknowledged = Some(OwnRecord { key: in_flight.key, rank: witness.rank() });
+                if session_record.recorded_partitions != witness.partitions {
+                    session_record.recorded_partitions.clone_from(&witness.partitions);
+                }
             }
         }
         match in_flight.what {

@@ -7,7 +7,7 @@ use crate::{
     failure::Failure,
     protocol::{StateTopicRead, StateTopicRecord},
     source::Gap,
-    witness::{acceptance::Changed, combine, combine::join},
+    witness::{Witness, acceptance::Changed, combine, combine::join},
 };
 
 /// Whether the records differ from those of the last read.
@@ -26,10 +26,30 @@ pub(crate) enum OthersChange {
     Gaps(Vec<Gap>),
     /// A history that this session's record does not belong to: all checks have to be repeated.
     AnotherHistory,
+    /// Nothing; but Kafka has lost what it had acknowledged to this session.
+    Lost,
 }
 
 impl Keeper {
-    /// Takes the records that were read from the state topic while no session streams.
+    /// The topic is asked for. What is acknowledged by now must be in the answer.
+    pub(crate) fn asked(&mut self) {
+        self.expected.clone_from(&self.acknowledged);
+    }
+
+    /// Whether Kafka has an older record of this process than it had acknowledged: a broker that
+    /// lacked the latest was elected leader, or the topic was taken back. A record that is missing
+    /// shows nothing, since somebody may have deleted it.
+    fn has_lost(&self, records: &[StateTopicRecord]) -> Result<bool, Failure> {
+        let Some(expected) = &self.expected else { return Ok(false) };
+        let Some(record) = records.iter().find(|record| record.key == expected.key) else {
+            return Ok(false);
+        };
+        Ok(Witness::decode(&record.value)?.rank() < expected.rank)
+    }
+
+    /// Takes the records that were read from the state topic while no session streams. Where Kafka
+    /// has lost some, events may have gone with them, and nothing but the topic counts, as for a
+    /// process that has just started: this one would confirm what is nowhere.
     ///
     /// # Errors
     /// A record cannot be read.
@@ -38,6 +58,11 @@ impl Keeper {
         read: StateTopicRead,
     ) -> Result<StateTopicChange, Failure> {
         let combined = combine(&read.records)?;
+        if self.has_lost(&read.records)? {
+            (self.witness, self.last_session) = (None, None);
+            (self.acknowledged, self.expected) = (None, None);
+            self.keys_to_delete.extend(self.session_record.take().map(|own| own.key));
+        }
         let since = if read.records == self.records {
             StateTopicChange::Unchanged
         } else {
@@ -63,6 +88,9 @@ impl Keeper {
     ) -> Result<OthersChange, Failure> {
         let StateTopicRead { cluster, records } = read;
         let combined = combine(&records)?;
+        if self.has_lost(&records)? {
+            return Ok(OthersChange::Lost);
+        }
         let Some(session_record) = &mut self.session_record else {
             return Ok(OthersChange::Nothing);
         };

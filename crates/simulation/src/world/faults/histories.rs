@@ -220,6 +220,41 @@ impl World {
         Injection::Done
     }
 
+    /// A broker that lacks the latest writes becomes the leader of the state topic's partition, and
+    /// producers notice that. What shows the loss is the slot, which stands past what is left of
+    /// the witness; but a process that has another router's record in mind believes its own.
+    pub(super) fn lose_the_latest_writes(&mut self) -> Injection {
+        let Some(key) = self.kafka.state.best_key().filter(|_| self.is_noticeable()) else {
+            return Injection::NotApplicable;
+        };
+        let writes = self.kafka.state.writes();
+        let lost = 1 + self.random.index(6);
+        self.kafka.state.keep(writes.saturating_sub(lost));
+        self.kafka.state.late_writes.clear();
+        for router in 0..self.routers.len() {
+            if let Some(producer) = &mut self.routers[router].producer {
+                producer.drop_unstored();
+            }
+            self.fail_producer(router);
+        }
+        self.checker.note_interruption();
+        self.expected_failure.allow(Fault::LoseWrites.causes());
+        let Some(left) = self.kafka.state.best() else {
+            self.is_state_topic_lost = true;
+            self.checker.forget_released();
+            return Injection::Done;
+        };
+        let is_known = self.routers.len() == 1 && self.kafka.state.has(&key);
+        if let Some(slot) = self.server.slot.as_mut().filter(|_| is_known)
+            && slot.confirmed > left.position.as_u64()
+        {
+            // No crash takes the slot back behind it.
+            slot.saved = slot.confirmed;
+            self.expected_failure.require();
+        }
+        Injection::Done
+    }
+
     /// The state topic can be neither read nor written for a while.
     pub(super) fn make_the_state_topic_unavailable(&mut self) -> Injection {
         self.kafka.state.is_leaderless = true;

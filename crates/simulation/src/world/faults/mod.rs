@@ -82,6 +82,7 @@ impl World {
             Fault::RestoreSnapshot => self.restore_a_snapshot(),
             Fault::ExchangeServer => self.replace_the_server(),
             Fault::ExchangeKafka => self.replace_kafka(),
+            Fault::LoseWrites => self.lose_the_latest_writes(),
             Fault::RenameKeyColumn => self.inject_for_person(fault, Self::rename_the_key),
             Fault::PoisonRow => self.write_bad_row(fault, RowKind::NullKey, Self::write_a_null_key),
             Fault::OversizedRow => {
