@@ -46,9 +46,14 @@ async fn neither_the_zone_nor_the_time_of_a_writer_hides_a_missing_row() {
     let bad = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) \
          VALUES ('no such/topic', 'key', 'Changed') RETURNING id::text";
     let id: String = writer.query_one(bad, &[]).await.unwrap().get(0);
-    let (exit, answer, said) = recover(&fixture, &[]).await;
-    assert_eq!(exit, Some(1), "{answer:#}{said}");
-    assert!(said.contains("R003") && said.contains("--skip-bad"), "{said}");
+    for on_error in ["halt", "dead_letter"] {
+        let set = ["--set", &format!("on_error.unroutable={on_error}")];
+        let (exit, answer, said) = recover(&fixture, &set).await;
+        assert_eq!(exit, Some(1), "{answer:#}{said}");
+        assert!(said.contains("R003") && said.contains("--skip-bad"), "{said}");
+        // The command stops there, whichever it is.
+        assert!(!said.contains("[on_error]"), "{said}");
+    }
     let (exit, answer, said) = recover(&fixture, &["--skip-bad"]).await;
     assert_eq!(exit, Some(0), "{answer:#}{said}");
     let kept = "SELECT event_id, code FROM outbox_router.left_out \

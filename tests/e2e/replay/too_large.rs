@@ -33,6 +33,8 @@ async fn rows_that_cannot_become_a_record_stop_a_run_or_are_left_out_by_name() {
     assert_eq!((exit, &answer["outcome"]), (Some(1), &json!("stopped_at_row")), "{errors}");
     let code = answer["failure"]["code"].as_str().unwrap();
     assert!(["R005", "K012"].contains(&code), "{answer:#}");
+    // The run stops there whatever that is.
+    assert!(!answer["failure"]["hint"].to_string().contains("[on_error]"), "{answer:#}");
     assert_eq!((&answer["sent"], &answer["rows"]), (&json!(10), &json!(10)));
     assert_eq!(fixture.seen().await.unwrap().len(), 10, "nothing behind it was sent");
 

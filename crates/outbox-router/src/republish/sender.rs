@@ -10,8 +10,8 @@ use std::{
 
 use pgoutput::PgTimestamp;
 use relay::{
-    Acks, Class, Code, Failure, Name, Offered, Record, RecordSink, Refusal, Republish, Ticket,
-    TopicFacts, TopicId, TopicName, handover::Position, witness::ProducedTo,
+    Acks, Class, Code, Failure, Name, Offered, OnError, Record, RecordSink, Refusal, Republish,
+    Ticket, TopicFacts, TopicId, TopicName, handover::Position, witness::ProducedTo,
 };
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
@@ -110,6 +110,21 @@ pub(crate) enum Ended {
     AtRow(Box<Failure>),
     /// By a failure of PostgreSQL or Kafka.
     Failed(Box<Failure>),
+}
+
+impl Ended {
+    fn at_row(failure: Failure) -> Self {
+        Self::AtRow(Box::new(standing(failure)))
+    }
+
+    fn failed(failure: Failure) -> Self {
+        Self::Failed(Box::new(standing(failure)))
+    }
+}
+
+/// The run stands there whatever `[on_error]` says: to change that is no advice.
+fn standing(failure: Failure) -> Failure {
+    failure.naming(Name::OnError, OnError::DeadLetter.as_str())
 }
 
 /// What comes next.
@@ -335,13 +350,13 @@ impl<'a, D: Destination> Sender<'a, D> {
             }
             Offered::FilteredOut => self.counts.filtered += 1,
             Offered::Refused(failure, _) if self.settings.bad_rows == BadRows::Stop => {
-                return Ok(Step::End(Ended::AtRow(failure)));
+                return Ok(Step::End(Ended::at_row(*failure)));
             }
             Offered::Refused(failure, id) => {
                 if let BadRows::Keep(place) = self.settings.bad_rows
                     && !self.keep(place, &failure)
                 {
-                    return Ok(Step::End(Ended::AtRow(failure)));
+                    return Ok(Step::End(Ended::at_row(*failure)));
                 }
                 watch.left_out(id.as_deref(), &failure);
                 self.republish.leave_out();
@@ -468,7 +483,7 @@ impl<'a, D: Destination> Sender<'a, D> {
 }
 
 fn failed(failure: Failure) -> Ended {
-    Ended::Failed(Box::new(failure))
+    Ended::failed(failure)
 }
 
 fn now() -> PgTimestamp {

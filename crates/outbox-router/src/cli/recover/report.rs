@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use relay::{
-    Case, Code, Failure, Name, OnError, TableName, TopicName,
+    Case, Code, Failure, TableName, TopicName,
     delivered::compared::{Compared, Figures, MadeSince, Rows, Settled},
     delivered::detached::GonePartition,
     source::Gap,
@@ -522,14 +522,7 @@ const WITHOUT_ID: &str = "a row without an id cannot be left out: give it one in
 
 /// Prints why it did not come to its end.
 pub(super) fn ended(ended: &Ended, recovery: &Recovery<'_>, err: Out<'_>) -> io::Result<()> {
-    let typed = |failure: &Failure| {
-        let failure = recovery.args.with_typed(failure.clone());
-        match recovery.config.on_error.of(failure.code) {
-            // That it be set is no advice where it is.
-            OnError::DeadLetter => failure.naming(Name::OnError, OnError::DeadLetter.as_str()),
-            OnError::Halt => failure,
-        }
-    };
+    let typed = |failure: &Failure| recovery.args.with_typed(failure.clone());
     match ended {
         Ended::Complete => Ok(()),
         Ended::Interrupted => interrupted("stopped by Ctrl-C", err),
