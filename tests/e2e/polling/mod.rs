@@ -1,5 +1,6 @@
 //! The polling source: rows are read from the table, produced, and marked there.
 
+mod coalesced;
 mod config_changed;
 mod delivery;
 mod kills;
