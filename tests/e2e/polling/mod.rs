@@ -6,6 +6,7 @@ mod delivery;
 mod kills;
 mod marks;
 mod pooler;
+mod raised;
 mod retention;
 mod retries;
 mod service;
