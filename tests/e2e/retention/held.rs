@@ -114,6 +114,40 @@ async fn a_row_stays_by_an_id_that_the_server_computes() {
     wait_left(&session, 0).await;
 }
 
+/// A cast to text would cut the blanks of such an id.
+#[tokio::test]
+async fn the_only_whole_copy_of_a_row_that_is_too_large_stays_by_a_padded_id() {
+    let builder = builder()
+        .set("on_error.too_large", "dead_letter")
+        .set("dead_letters.topic", "")
+        .set("limits.row_bytes", "1MiB");
+    let mut fixture = builder.prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    let padded = "ALTER TABLE outbox ALTER id DROP DEFAULT, ALTER id TYPE char(20)";
+    session.batch_execute(padded).await.unwrap();
+    session.batch_execute(NEEDED).await.unwrap();
+    grant(&session).await;
+    run(&fixture, &["setup", "--apply", "--dead-letters", "--skip-kafka"]).await;
+    fixture.start_accepted().await.unwrap();
+    session
+        .batch_execute(
+            "INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, payload) \
+             SELECT id, 'order', key, 'Changed', jsonb_build_object('pad', repeat('x', size)) \
+             FROM (VALUES ('evt-1', 'a', 2 << 20), ('evt-2', 'b', 1), ('evt-3', 'c', 1)) \
+               AS event(id, key, size)",
+        )
+        .await
+        .unwrap();
+    wait_left(&session, 1).await;
+    wait_swept(&mut fixture).await;
+    let whole = ["evt-1               "];
+    assert_eq!(ids(&session, "SELECT format('%s', id) FROM outbox").await, whole);
+    let held = "SELECT event_id FROM outbox_router.held WHERE code = 'R005'";
+    assert_eq!(ids(&session, held).await, whole);
+    run(&fixture, &["dead-letters", "drop", "--all", "--yes"]).await;
+    wait_left(&session, 0).await;
+}
+
 /// The table of held events says which rows are kept, and no router has noticed yet that it lost
 /// some.
 #[tokio::test]
