@@ -15,6 +15,7 @@ mod commands;
 mod gaps;
 mod grants;
 mod held;
+mod joined;
 mod outages;
 mod partitions;
 mod transactions;
