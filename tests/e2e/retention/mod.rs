@@ -18,6 +18,7 @@ mod held;
 mod joined;
 mod outages;
 mod partitions;
+mod recovered;
 mod transactions;
 
 const DEADLINE: Duration = Duration::from_secs(90);

@@ -16,10 +16,10 @@ const AHEAD: i64 = 40;
 
 /// How long a partition lasts, and its rows are kept: so a partition is old six seconds after it
 /// began.
-const SECONDS: i64 = 2;
+pub(super) const SECONDS: i64 = 2;
 const KEEP_SECONDS: i64 = 4;
 
-fn builder() -> FixtureBuilder {
+pub(super) fn builder() -> FixtureBuilder {
     super::builder()
         .set("retention.mode", "drop_partitions")
         .set("retention.keep", format!("{KEEP_SECONDS}s"))
@@ -37,7 +37,7 @@ fn load() -> Load {
 
 /// Makes the outbox again as a partitioned one, which has no partition, and lets the router's role
 /// act as its owner.
-async fn partitioned(builder: FixtureBuilder) -> (Fixture, DatabaseSession) {
+pub(super) async fn partitioned(builder: FixtureBuilder) -> (Fixture, DatabaseSession) {
     let fixture = builder.prepare().await.unwrap();
     let session = fixture.session().await.unwrap();
     session
@@ -64,7 +64,7 @@ async fn partitioned(builder: FixtureBuilder) -> (Fixture, DatabaseSession) {
 
 /// Waits until the partitions are there, and were read while they were empty: of a partition that
 /// had rows by then, nothing shows that all of them are events, and it stays.
-async fn wait_known(fixture: &mut Fixture, session: &DatabaseSession) {
+pub(super) async fn wait_known(fixture: &mut Fixture, session: &DatabaseSession) {
     eventually(DEADLINE, "partitions", async || {
         Ok((count(session, "pg_inherits WHERE inhparent = 'outbox'::regclass").await > AHEAD)
             .then_some(()))
