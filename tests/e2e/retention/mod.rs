@@ -19,6 +19,7 @@ mod joined;
 mod outages;
 mod partitions;
 mod recovered;
+mod snapshots;
 mod transactions;
 
 const DEADLINE: Duration = Duration::from_secs(90);
