@@ -18,7 +18,7 @@ grant select, insert on outbox_router.decision to operator;
 ";
 
 /// The tables as `setup` makes them, with the router's role and an operator's.
-fn tables() -> String {
+pub(crate) fn tables() -> String {
     let statements = schema::statements(Some("router"));
     let made: String = statements.iter().map(|statement| format!("{};\n", statement.sql)).collect();
     format!("create role router login;\n{made}{OPERATOR}")
@@ -45,7 +45,7 @@ fn messages(id: &str, payload: Option<&str>) -> String {
 }
 
 /// An event of the transaction at `lsn`, committed `lsn` hours after midnight.
-fn hold(server: &Server, lsn: u64, id: &str, key: &[u8], letter: Option<(&str, &str)>) {
+pub(crate) fn hold(server: &Server, lsn: u64, id: &str, key: &[u8], letter: Option<(&str, &str)>) {
     hold_in(server, "outbox-router", lsn, id, key, letter);
 }
 

@@ -34,4 +34,5 @@ mod take_over;
 mod teardown;
 mod teardown_beside_others;
 mod unsendable;
+mod where_is;
 mod with_behind;

@@ -295,6 +295,18 @@ impl EventRows {
         })
     }
 
+    /// The key of a row's record, whatever its topic is like; `None` where it becomes no record.
+    ///
+    /// # Errors
+    /// The core cannot read the row.
+    pub(in crate::cli) fn key_of(&self, found: &EventRow) -> Result<Option<Vec<u8>>, Failure> {
+        let explained = explain(&found.row, &self.outboxes, self.row_bytes, |_| Ok(None))?;
+        Ok(match explained.outcome {
+            Outcome::Produced(produced) => Some(produced.key),
+            Outcome::FilteredOut | Outcome::Refused(_) => None,
+        })
+    }
+
     fn placed(
         &self,
         produced: &Produced,

@@ -20,7 +20,7 @@ use crate::{
     cli::{
         TaskError,
         connect::Access,
-        dead_letters::{self, Since},
+        dead_letters::{self, HeldEvent, Since},
         explain_row::{EventRow, EventRows, Sought},
         shown_bytes, since, skip,
     },
@@ -282,10 +282,19 @@ impl Look<'_> {
             ..Event::default()
         };
         event.row = row.map(|(_, row)| row);
+        let key = match of.zip(event.row.as_ref()) {
+            Some((of, row)) if !whose::is_unique(&event.id) => of.key_of(row)?,
+            Some(_) | None => None,
+        };
         let table = event.table.as_ref().or(event.asked.as_ref()).map(ToString::to_string);
         let held =
             dead_letters::of_event(self.client, self.config, &event.id, table.as_deref()).await;
         event.held = readable(held, notes)?.flatten();
+        // A dead letter of another row that had this id.
+        let is_other = |held: &mut HeldEvent| {
+            key.is_some_and(|key| held.key.as_deref().unwrap_or_default() != key)
+        };
+        event.held.take_if(is_other);
         let pipeline = (self.config.name.as_str(), self.config.postgres.slot.as_str());
         let skip = skip::of_event(self.client, pipeline, &event.id).await;
         event.skip = readable(skip, notes)?.flatten();

@@ -27,7 +27,6 @@ use crate::{
     cli::{
         TaskError, accept,
         connect::Access,
-        dead_letters::HeldEvent,
         explain_row::{EventRow, EventRows, Placed, Placement},
         first_of_gap::first_of_gap,
         since,
@@ -192,16 +191,7 @@ impl Settle<'_> {
             let (Some(row), Some(of)) = (&event.row, event.of) else { continue };
             let Some(table) = self.tables.get(of) else { continue };
             let lookups = &self.search.lookups;
-            let placement = table.place(row, |name| lookups.look_up(name))?;
-            if let Placement::Record(placed) = &placement {
-                // A dead letter of another row that had this id.
-                let is_its = |held: &mut HeldEvent| {
-                    whose::is_unique(&event.id)
-                        || held.key.as_deref().unwrap_or_default() == placed.key
-                };
-                event.held.take_if(|held| !is_its(held));
-            }
-            event.placement = Some(placement);
+            event.placement = Some(table.place(row, |name| lookups.look_up(name))?);
         }
         Ok(())
     }

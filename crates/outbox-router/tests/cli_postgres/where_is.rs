@@ -1,0 +1,52 @@
+//! `where`, of ids that are given again.
+
+use outbox_router::cli::Exit;
+use serde_json::Value;
+
+use crate::{
+    held::{hold, tables},
+    kafka::StateCluster,
+    server::Server,
+};
+
+const TABLE: &str = "\
+create table outbox (id bigint primary key generated always as identity, \
+  aggregate_type text not null default 'order', aggregate_id text not null, \
+  event_type text not null default 'made', payload jsonb default '{}', \
+  created_at timestamptz not null default now());
+create publication outbox_router for table outbox;
+select pg_create_logical_replication_slot('outbox_router', 'pgoutput');
+";
+
+async fn answer(server: &Server, cluster: &StateCluster, words: &[&str]) -> (Exit, Value) {
+    let table = ["--json", "--table", "public.outbox"];
+    let line = cluster.without_state(&[&["where"], words, &table[..]].concat());
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let output = server.run_command(&line).await;
+    let document = serde_json::from_str(&output.out).unwrap_or_else(|_| panic!("{output:?}"));
+    (output.exit, document)
+}
+
+/// The row with the id is another one since the ids began again, and has another key.
+#[tokio::test]
+async fn a_dead_letter_of_a_former_row_with_the_id_says_nothing_of_the_row() {
+    let (server, cluster) = (Server::start(), StateCluster::start());
+    cluster.create_topic("outbox.event.order", 1);
+    server.script(&format!("{}{TABLE}", tables()));
+    server.sql("insert into outbox (aggregate_id) values ('7')");
+    hold(&server, 1, "1", b"7", Some(("R003", "topic a*b is illegal")));
+    for words in [&["1"][..], &["--key", "7"]] {
+        let (exit, said) = answer(&server, &cluster, words).await;
+        let event = said["events"].get(0).unwrap_or(&said);
+        assert_eq!((exit, &event["state"]), (Exit::Failure, &"dead_lettered".into()), "{said}");
+    }
+
+    server.sql("truncate outbox restart identity");
+    server.sql("insert into outbox (aggregate_id) values ('8')");
+    for words in [&["1"][..], &["--key", "8"]] {
+        let (exit, said) = answer(&server, &cluster, words).await;
+        let event = said["events"].get(0).unwrap_or(&said);
+        assert_eq!(event["held"], Value::Null, "{said}");
+        assert_eq!((exit, &event["state"]), (Exit::Failure, &"waiting".into()), "{said}");
+    }
+}
