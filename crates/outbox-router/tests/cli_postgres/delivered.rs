@@ -51,7 +51,8 @@ pub(crate) async fn answering(
     run_command_for(audience, &server.url(user), &line, answer).await
 }
 
-fn record(server: &Server, since: impl Fn(&str) -> Option<EventsSince>) -> Witness {
+/// The record of a router that has delivered everything before its slot.
+pub(crate) fn record(server: &Server, since: impl Fn(&str) -> Option<EventsSince>) -> Witness {
     let slot = server.sql("select max(confirmed_flush_lsn) from pg_replication_slots");
     let mut known = Witness::at(slot.parse().unwrap_or(Lsn::ZERO));
     known.history = Some(History {

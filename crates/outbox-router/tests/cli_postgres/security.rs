@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The owner of the outbox, who may make schemas, and what he would do as somebody else.
-const OWNER: &str = "\
+pub(crate) const OWNER: &str = "\
 create role app login;
 grant create on schema public to app;
 grant create on database postgres to app;
@@ -49,7 +49,7 @@ const PUBLICATION: &str = "create publication outbox_router for table outbox \
   with (publish = 'insert', publish_via_partition_root = true)";
 
 /// A server on which a role has an outbox of its own with a delivered row, and attacks so.
-fn attacked(attack: &str) -> Server {
+pub(crate) fn attacked(attack: &str) -> Server {
     let server = Server::start();
     server.script(OWNER);
     server.sql(PUBLICATION);
@@ -62,7 +62,8 @@ fn attacked(attack: &str) -> Server {
 
 const TABLE: [&str; 2] = ["--set", "outbox.0.table=public.outbox"];
 
-async fn typed_as(server: &Server, user: &str, line: &[&str]) -> CommandOutput {
+/// Types a command about the outbox, where the record of a router is.
+pub(crate) async fn typed_as(server: &Server, user: &str, line: &[&str]) -> CommandOutput {
     let line = [line, &TABLE].concat();
     delivered::typed_as(server, user, &line).await
 }
@@ -74,14 +75,14 @@ const SKIP: &[&str] = &["skip", "--lsn", "0/16B3748", "--id", "e-1", "--yes"];
 
 /// That the owner got no rights.
 #[track_caller]
-fn check_kept(server: &Server) {
+pub(crate) fn check_kept(server: &Server) {
     let is = server.sql("select rolsuper from pg_roles where rolname = 'app'");
     assert_eq!(is, "f", "the owner became a superuser");
 }
 
 /// That a command refused to run this code, and ran none of it.
 #[track_caller]
-fn check_refused(server: &Server, output: &CommandOutput, code: &str) {
+pub(crate) fn check_refused(server: &Server, output: &CommandOutput, code: &str) {
     assert_eq!(output.exit, Exit::Failure, "{output:?}");
     assert!(output.err.contains("P084"), "{output:?}");
     assert!(output.err.contains(code), "{output:?}");

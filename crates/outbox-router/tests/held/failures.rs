@@ -138,3 +138,25 @@ async fn another_server_than_the_streams_is_refused() {
     store.history.timeline -= 1;
     store.load().await.unwrap();
 }
+
+/// A router may replicate, so it is more than any owner.
+#[tokio::test]
+async fn no_event_is_held_where_that_would_run_code_of_another_role() {
+    let fixture = Fixture::with_table().await;
+    fixture
+        .run(
+            "alter role router replication; create role app; \
+             create function away() returns trigger language plpgsql as 'begin return null; end'; \
+             alter function away() owner to app; create trigger t before insert \
+               on outbox_router.held for each row execute function away()",
+        )
+        .await;
+    let mut store = fixture.store();
+    let failure = store.load().await.unwrap_err();
+    assert_eq!(failure.code, Code::ForeignCode, "{failure}");
+    let code = "outbox_router.held: trigger t is code of role app";
+    assert!(failure.message.starts_with(code), "{failure}");
+    fixture.run("drop trigger t on outbox_router.held").await;
+    store.load().await.unwrap();
+    store.insert(vec![letter(id(1, 0), "a")]).await.unwrap();
+}

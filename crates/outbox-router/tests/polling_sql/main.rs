@@ -26,6 +26,7 @@ mod listening;
 mod marks;
 mod memory;
 mod named;
+mod owners;
 mod pooler;
 mod presets;
 mod removals;

@@ -5,7 +5,7 @@ use super::pair::Pair;
 /// What is planted here.
 pub(super) const CODES: &[&str] = &[
     "D022", "D023", "D024", "D025", "D026", "D027", "D028", "D120", "D121", "D122", "P028", "P031",
-    "P036", "P038", "R007", "R008",
+    "P036", "P038", "P084", "R007", "R008",
 ];
 
 #[tokio::test]
@@ -103,6 +103,23 @@ async fn settings(pair: &Pair) {
     assert!(remedy.contains("rows of public.letter"), "{found:?}");
     retained.sql(statement);
     retained.expect_nothing("the foreign key is dropped", &delete).await;
+    retained.sql(
+        "create role keeper; create function away() returns trigger language plpgsql \
+           as 'begin return old; end'; alter function away() owner to keeper; \
+         create trigger away before delete on outbox for each row execute function away()",
+    );
+    let found = retained.expect("P084", &delete).await;
+    let code = "public.outbox: trigger away is code of role keeper";
+    assert!(found.finding("P084").to_string().contains(code), "{found:?}");
+    retained.sql("drop trigger away on outbox");
+    retained.expect_nothing("the trigger is dropped", &delete).await;
+    retained.sql(
+        "create policy few on outbox using (aggregate_id = 'none'); \
+         alter table outbox enable row level security",
+    );
+    let found = retained.expect("P038", &delete).await;
+    let hidden = "may not see every row of public.outbox, because of row-level security";
+    assert!(found.finding("P038").to_string().contains(hidden), "{found:?}");
 }
 
 async fn updated(pair: &Pair) {
