@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{
     dead_letters::{dead_letters, states},
     held::held,
+    kafka::StateCluster,
     server::{CommandOutput, Server, run_line, run_line_with},
 };
 
@@ -193,6 +194,40 @@ async fn a_requeued_row_is_as_if_it_had_never_been_tried() {
     let none = polled.type_line("dead-letters requeue --all --yes", "").await;
     assert_eq!(none.exit, Exit::Failure);
     assert!(none.err.contains("no abandoned row is selected"), "{none:?}");
+}
+
+/// Such a row is neither pending nor abandoned, and a stream would leave it behind for good.
+#[tokio::test]
+async fn a_row_of_an_unknown_status_is_listed_and_keeps_its_table_from_the_stream() {
+    let polled = Polled::new(STATES, "");
+    polled.server.sql("delete from outbox where status = 'ABANDONED'");
+    polled.server.sql("update outbox set status = 'ERROR' where id = 7");
+    let list = polled.type_line("dead-letters list", "").await;
+    assert_eq!(list.exit, Exit::Failure, "{list:?}");
+    let said = "P060: its status is 'ERROR', of which outbox.mark knows nothing";
+    assert!(list.out.contains(said), "{list:?}");
+
+    let kafka = StateCluster::start();
+    let switch = async || {
+        let line = kafka.with(&["switch", "stream", "--yes"]).join(" ");
+        polled.type_line(&line, "").await
+    };
+    assert_eq!(polled.type_line("setup --apply", "").await.exit, Exit::Done);
+    let states = polled.states();
+    let refused = switch().await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    let said = "P060: 1 row of public.outbox with a status of which outbox.mark knows nothing";
+    assert!(refused.err.contains(said), "{refused:?}");
+    assert_eq!(polled.states(), states);
+    let made = "select (select count(*) from pg_replication_slots), \
+                (select count(*) from pg_publication), (select count(*) from outbox_router.switch)";
+    assert_eq!(polled.server.sql(made), "0|0|0");
+    assert_eq!(kafka.record().await, None);
+
+    // A person decides, and nothing is in its way.
+    let drop = polled.type_line("dead-letters drop --id 7 --yes", "").await;
+    assert_eq!(drop.exit, Exit::Done, "{drop:?}");
+    assert!(!switch().await.err.contains("P060"));
 }
 
 /// The stream does not send a row that is pending again, and `switch polling` would mark it.

@@ -163,3 +163,22 @@ async fn without_the_tables_of_leases_the_code_says_what_to_type() {
     assert!(status.out.contains("held by   unknown (P042)\n"), "{}", status.out);
     assert!(status.out.contains("7 pending"), "{}", status.out);
 }
+
+/// The row stops its key, also where a router says that rows flow.
+#[tokio::test]
+async fn a_row_of_an_unknown_status_is_told() {
+    let other = "alter table outbox add status text default 'PENDING'; \
+                 update outbox set status = 'ERROR' where id = 3;";
+    let server = server(&format!("{} {other}", lease(60)));
+    let alone = status(&server, &["--set", &no_router()]).await;
+    assert_eq!(alone.exit, Exit::Failure, "{alone:?}");
+    let row = "1 row of public.outbox with a status of which outbox.mark knows nothing";
+    assert!(alone.out.starts_with(&format!("verdict   FAILED: {row}")), "{}", alone.out);
+    let (address, _request) = router(WELL);
+    let listen = format!("admin.listen={address}");
+    let beside = status(&server, &["--set", &listen]).await;
+    for told in [format!("to do     P060: {row}"), "1 with an unknown status".to_owned()] {
+        assert!(alone.out.contains(&told), "{}", alone.out);
+        assert!(beside.out.contains(&told), "{}", beside.out);
+    }
+}
