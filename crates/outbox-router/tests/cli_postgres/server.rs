@@ -44,6 +44,14 @@ impl Drop for Running {
     }
 }
 
+impl Running {
+    /// Ends its input, and waits until it has succeeded.
+    pub(crate) fn end_input(&mut self) {
+        drop(self.0.stdin.take());
+        assert!(self.0.wait().expect("waited for").success());
+    }
+}
+
 /// Where the server's programs are: `PG_BIN`, or the newest that Debian's packages installed.
 fn programs() -> PathBuf {
     if let Some(directory) = std::env::var_os("PG_BIN") {
@@ -189,6 +197,26 @@ impl Server {
         self.wait_until(&format!(
             "select exists (select from pg_stat_activity where application_name = '{application}' \
              and backend_xid is not null and wait_event = 'advisory')"
+        ));
+        running
+    }
+
+    /// A session whose COPY was sent these lines, has begun to write to that table, and waits for
+    /// more. More than psql keeps back are needed.
+    pub(crate) fn copy_of_which_more_comes(
+        &self,
+        application: &str,
+        (copy, lines): (&str, &str),
+        table: &str,
+    ) -> Running {
+        let mut process = self.psql();
+        process.env("PGAPPNAME", application).args(["-c", copy]).stdin(Stdio::piped());
+        let mut running = Running(process.spawn().expect("psql"));
+        let input = running.0.stdin.as_mut().expect("a pipe");
+        io::Write::write_all(input, lines.as_bytes()).expect("written");
+        self.wait_until(&format!(
+            "select exists (select from pg_locks join pg_stat_activity using (pid) \
+             where application_name = '{application}' and relation = '{table}'::regclass)"
         ));
         running
     }
