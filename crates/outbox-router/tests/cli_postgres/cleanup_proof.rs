@@ -267,6 +267,31 @@ async fn a_slot_that_does_not_send_the_last_transaction_again_shows_nothing() {
 }
 
 /// The slot sends nothing that was written before the table was in the publication.
+/// No slot sends what was written before the first one was made, which is when `setup` looks.
+#[tokio::test]
+async fn rows_older_than_the_first_slot_stay_until_a_person_gives_them_up() {
+    let fixture = Fixture { server: Server::start(), kafka: StateCluster::start() };
+    let server = &fixture.server;
+    for statement in [TABLE, INDEX, SOURCE] {
+        server.sql(statement);
+    }
+    insert(server, "lost", HOUR_AGO);
+    insert(server, "updated", HOUR_AGO);
+    let made = fixture.run(&["setup", "--apply"]).await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    insert(server, "sent", "now()");
+    // The transaction is an event's by its id alone.
+    server.sql("update outbox set event_type = 'd' where id = 'updated'");
+    fixture.confirm_with(None).await;
+    let output = fixture.cleanup().await;
+    assert_eq!((output.exit, output.err.as_str()), (Exit::Done, ""), "{output:?}");
+    assert!(output.out.contains("1 rows deleted, 2 kept"), "{output:?}");
+    assert!(output.out.contains("2 from before the table was an outbox"), "{output:?}");
+    assert_eq!(ids(server, "outbox"), "lost updated");
+    let output = fixture.run(&[&["cleanup", "--yes", "--older"], &NOW[..]].concat()).await;
+    assert!(output.out.contains("2 rows deleted"), "{output:?}");
+}
+
 /// The catalog shows that the publication was altered, and not that it withheld inserts meanwhile.
 #[tokio::test]
 async fn rows_from_before_an_alteration_stay_until_a_person_gives_them_up() {

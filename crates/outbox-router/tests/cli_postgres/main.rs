@@ -21,6 +21,7 @@ mod polled;
 mod polled_ids;
 mod polling_status;
 mod record;
+mod recover;
 mod replay;
 mod retention_beside_workers;
 mod security;

@@ -464,9 +464,12 @@ impl OfTable {
             }
             Rows::All => have,
             Rows::Named { .. } => format!(
-                "{have}; {} {} by their times alone, which their writers set, to be older",
+                "{have}; {} {}, to be older",
                 counted(outside, "other row"),
-                if outside == 1 { "is known" } else { "are known" }
+                match outside {
+                    1 => "is known by its time alone, which its writer set",
+                    _ => "are known by their times alone, which their writers set",
+                }
             ),
         }
     }
