@@ -7,6 +7,7 @@
 mod alterations;
 mod concurrent_changes;
 mod decided;
+mod filter_words;
 mod fixture;
 mod gaps;
 mod log;

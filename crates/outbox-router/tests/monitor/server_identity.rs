@@ -15,7 +15,8 @@ use crate::{
     postgres::Postgres,
 };
 
-fn source_at(postgres: &Postgres) -> Source {
+/// The stream of the table `outbox_x`.
+pub(crate) fn source_at(postgres: &Postgres) -> Source {
     let url = postgres.url();
     let conninfo = ConnInfo::resolve(Some(&url), &|_| None).unwrap();
     let settings = settings("x");

@@ -1,7 +1,7 @@
 //! `outbox.where` takes the rows that the core takes.
 
 use pgoutput::PgTimestamp;
-use relay::{DryFrame, DryRun, FilterKind, Outboxes, RowFilter, source::TableOids};
+use relay::{Case, DryFrame, DryRun, FilterKind, Outboxes, RowFilter, source::TableOids};
 
 use crate::fixture::{Fixture, TABLE, default_table, ids, polling};
 
@@ -67,5 +67,32 @@ async fn a_filter_takes_what_the_core_takes() {
             let mut worker = fixture.worker(polling).await;
             assert_eq!(ids(&worker.fetch(10).await.rows), ids(&taken), "{filter:?}");
         }
+    }
+}
+
+/// Neither the word nor the new label would let the rows through that are meant.
+#[tokio::test]
+async fn a_word_whose_label_was_renamed_is_refused() {
+    let fixture = Fixture::new(&format!(
+        "create type kind as enum ('order', 'refund'); {}",
+        default_table(", kind kind, published_at timestamptz")
+    ))
+    .await;
+    fixture
+        .run("insert into outbox (aggregate_id, kind) values ('a', 'order'), ('b', 'refund')")
+        .await;
+    for kind in [FilterKind::In, FilterKind::NotIn] {
+        let filter =
+            RowFilter { column: "kind".to_owned(), values: vec!["order".to_owned()], kind };
+        let mut polling = polling();
+        polling.config.outbox.filter = Some(filter);
+        let mut worker = fixture.worker(polling).await;
+        assert_eq!(worker.fetch(10).await.rows.len(), 1);
+        fixture.run("alter type kind rename value 'order' to 'purchase'").await;
+        let failure = worker.database.describe(TABLE).await.unwrap_err();
+        assert_eq!(failure.case, Some(Case::FilterWord), "{failure}");
+        let said = "column kind is an enum that has no such label, but purchase, refund";
+        assert!(failure.message.contains(said), "{failure}");
+        fixture.run("alter type kind rename value 'purchase' to 'order'").await;
     }
 }

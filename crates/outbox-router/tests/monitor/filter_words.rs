@@ -1,0 +1,41 @@
+//! The words of `where`, at the beginning of a session.
+
+use outbox_router::shell::{Postgres as _, Source};
+use relay::{Case, Failure, FilterKind, RowFilter};
+
+use crate::{fixture::set_up, postgres::Postgres, server_identity::source_at};
+
+/// Begins a session, up to where it would stream.
+async fn begin(source: &Source) -> Result<(), Failure> {
+    let (open, _) = source.open().await.unwrap();
+    source.catalog(open, None).await.map(drop)
+}
+
+/// The stream would leave out every row, or none.
+#[tokio::test]
+async fn no_session_begins_with_a_word_whose_label_was_renamed() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    client
+        .batch_execute(
+            "create type kind as enum ('order', 'refund'); alter table outbox_x add kind kind",
+        )
+        .await
+        .unwrap();
+    let mut source = source_at(&postgres);
+    for kind in [FilterKind::In, FilterKind::NotIn] {
+        let (column, values) = ("kind".to_owned(), vec!["order".to_owned()]);
+        let filter = RowFilter { column, values, kind };
+        source.outboxes.tables.iter_mut().for_each(|table| table.filter = Some(filter.clone()));
+        begin(&source).await.unwrap();
+        let rename = "alter type kind rename value 'order' to 'purchase'";
+        client.batch_execute(rename).await.unwrap();
+        let failure = begin(&source).await.unwrap_err();
+        assert_eq!(failure.case, Some(Case::FilterWord), "{failure}");
+        let said = "column kind is an enum that has no such label, but purchase, refund";
+        assert!(failure.message.contains(said), "{failure}");
+        let back = "alter type kind rename value 'purchase' to 'order'";
+        client.batch_execute(back).await.unwrap();
+    }
+}
