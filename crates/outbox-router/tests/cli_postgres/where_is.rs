@@ -1,4 +1,4 @@
-//! `where`, of ids that are given again.
+//! `where`, of ids that other rows have, too.
 
 use outbox_router::cli::Exit;
 use serde_json::Value;
@@ -48,5 +48,28 @@ async fn a_dead_letter_of_a_former_row_with_the_id_says_nothing_of_the_row() {
         let event = said["events"].get(0).unwrap_or(&said);
         assert_eq!(event["held"], Value::Null, "{said}");
         assert_eq!((exit, &event["state"]), (Exit::Failure, &"waiting".into()), "{said}");
+    }
+}
+
+/// Two tables may have a row of one id each.
+#[tokio::test]
+async fn a_skip_of_another_tables_row_says_nothing_of_the_row() {
+    let (server, cluster) = (Server::start(), StateCluster::start());
+    cluster.create_topic("outbox.event.order", 1);
+    server.script(&format!("{}{TABLE}", tables()));
+    server.sql("insert into outbox (aggregate_id) values ('7')");
+    for (table, state) in
+        [("'public.other'", "waiting"), ("null", "skipped"), ("'public.outbox'", "skipped")]
+    {
+        server.sql(&format!(
+            "delete from outbox_router.decision; insert into outbox_router.decision (pipeline, \
+             slot, commit_lsn, event_id, action, decided_by, table_name) values \
+             ('outbox-router', 'outbox_router', '0/1', '1', 'skip', 'ann', {table})"
+        ));
+        for words in [&["1"][..], &["--key", "7"]] {
+            let (exit, said) = answer(&server, &cluster, words).await;
+            let event = said["events"].get(0).unwrap_or(&said);
+            assert_eq!((exit, &event["state"]), (Exit::Failure, &state.into()), "{table} {said}");
+        }
     }
 }

@@ -67,19 +67,21 @@ pub(in crate::cli) async fn names_tables(client: &Client) -> Result<bool, TaskEr
     Ok(client.query_one(query, &[]).await?.try_get(0)?)
 }
 
-/// The latest decision to skip a row with this id, and the transaction that it names; `None` also
-/// where nobody has made the table.
+/// The latest decision to skip a row with this id, of this table or of one that it does not name,
+/// and the transaction that it names; `None` also where nobody has made the table.
 pub(in crate::cli) async fn of_event(
     client: &Client,
     (pipeline, slot): (&str, &str),
     event_id: &str,
+    table: Option<&str>,
 ) -> Result<Option<(String, DecidedBy)>, TaskError> {
     let query = format!(
-        "select commit_lsn::text, {DECIDED} from outbox_router.decision \
+        "select commit_lsn::text, {DECIDED} from outbox_router.decision d \
          where action = 'skip' and pipeline = $1 and slot = $2 and event_id = $3 \
+         and ($4::text is null or coalesce(to_jsonb(d) ->> 'table_name', $4) = $4) \
          order by id desc limit 1"
     );
-    let row = match client.query_opt(&query, &[&pipeline, &slot, &event_id]).await {
+    let row = match client.query_opt(&query, &[&pipeline, &slot, &event_id, &table]).await {
         Ok(row) => row,
         Err(error) if connect::is_absent(&error) => return Ok(None),
         Err(error) => return Err(failure(error)),

@@ -296,7 +296,7 @@ impl Look<'_> {
         };
         event.held.take_if(is_other);
         let pipeline = (self.config.name.as_str(), self.config.postgres.slot.as_str());
-        let skip = skip::of_event(self.client, pipeline, &event.id).await;
+        let skip = skip::of_event(self.client, pipeline, &event.id, table.as_deref()).await;
         event.skip = readable(skip, notes)?.flatten();
         Ok(event)
     }
