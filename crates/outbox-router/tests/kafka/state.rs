@@ -186,9 +186,9 @@ async fn the_end_moves_with_every_record() {
     let sink = open(&own).unwrap();
     let state = sink.state_topic(&own, name);
     let ask = state.clone();
-    assert_eq!(blocking(move || ask.end()).await.unwrap().offset, 1);
+    assert_eq!(blocking(move || ask.extent()).await.unwrap().end, 1);
     put(&settings, topic, &[("a", None)]).await;
-    assert_eq!(blocking(move || state.end()).await.unwrap().offset, 2);
+    assert_eq!(blocking(move || state.extent()).await.unwrap().end, 2);
     blocking(move || sink.close()).await;
 }
 
@@ -218,7 +218,7 @@ async fn an_open_transaction_of_another_producer_hides_nothing() {
     let sink = open(&own).unwrap();
     let state = sink.state_topic(&own, name);
     let ask = state.clone();
-    assert_eq!(blocking(move || ask.end()).await.unwrap().offset, 3);
+    assert_eq!(blocking(move || ask.extent()).await.unwrap().end, 3);
     let seen = read(&settings, topic, "a").await;
     assert_eq!((seen.end, pairs(&seen)), (3, vec![("a".into(), "2".into())]));
 

@@ -88,9 +88,9 @@ impl ScriptedKafka {
         self.0.state_topic.lock().unwrap().push((key.to_vec(), value.map(<[u8]>::to_vec)));
     }
 
-    /// Somebody changes the settings of the state topic.
-    pub(super) fn suits(&self, suits: bool) {
-        self.0.state_topic_suits.store(suits, Ordering::Relaxed);
+    /// Somebody changes the settings of the state topic, so that it suits no more, or again.
+    pub(super) fn alter_state_topic(&self) {
+        self.0.state_topic_suits.fetch_xor(true, Ordering::Relaxed);
     }
 
     /// Another cluster answers, with copies of all topics.
