@@ -38,8 +38,8 @@ pub fn needs_timelines(witness: Option<&Witness>, server: &Server) -> bool {
     })
 }
 
-/// The witness, brought into the server's history: after a promotion it has a position no later than
-/// that, and outranks each record of the former timeline in its generation.
+/// The witness, brought into the server's history: after a promotion it has a position no later
+/// than that, and outranks each record of the former timeline in its generation.
 ///
 /// # Errors
 /// Those of [`continues`].
