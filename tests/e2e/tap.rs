@@ -6,9 +6,10 @@ use std::time::Duration;
 use e2e::{Fixture, FixtureBuilder, SHORT_DEADLINE, create_event_function};
 use serde_json::{Value, json};
 use testbed::postgres::DatabaseSession;
+use testbed::process::{Signal, signal};
 use testbed::wait::eventually;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdout};
 use tokio::time::timeout;
 
 /// For some ten thousand events, on a machine that is busy with other things.
@@ -208,9 +209,7 @@ async fn a_router_that_stops_ends_the_tap_which_says_so() {
 async fn it_ends_at_ctrl_c_and_when_its_reader_goes() {
     let (fixture, session) = started(Fixture::builder()).await;
     let tap = Tap::start(&fixture, &["--json"]).await;
-    let pid = tap.child.id().unwrap().to_string();
-    let killed = Command::new("kill").args(["-INT", &pid]).status().await.unwrap();
-    assert!(killed.success());
+    signal(&tap.child, Signal::INT).unwrap();
     assert_eq!(tap.end().await, (Some(0), String::new()));
 
     let Tap { child, out, mut err } = Tap::start(&fixture, &[]).await;

@@ -2,12 +2,12 @@
 //! server.
 
 use std::fmt;
-use std::process::Command;
 use std::time::Duration;
 
 use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
 use serde_json::Value;
 use testbed::checker::CheckResult;
+use testbed::process::{Signal, signal_pid};
 use testbed::proxy::ProxyMode;
 use testbed::wait::eventually;
 use tokio::time::Instant;
@@ -74,21 +74,15 @@ async fn disturb_and_heal(mode: ProxyMode) -> anyhow::Result<SilenceTimes> {
     Ok(SilenceTimes { after, status, streaming_again_after, result })
 }
 
-/// Sends a signal to a process of PostgreSQL.
-fn signal(name: &str, pid: i32) {
-    let sent = Command::new("kill").args([name, &pid.to_string()]).status().unwrap();
-    assert!(sent.success(), "kill {name} {pid}");
-}
-
-/// It answers as little as one that writes a large transaction to disk, and as that one it keeps
-/// the slot for as long as it takes.
+/// A walsender that is stopped answers as little as one that writes a large transaction to disk,
+/// and keeps the slot for as long as it takes.
 #[tokio::test]
 async fn a_walsender_that_outlasts_its_session_is_no_other_router_and_the_next_brings_its_rows() {
     let mut fixture = Fixture::builder().start().await.unwrap();
     write(&mut fixture, 50).await.unwrap();
     fixture.wait_delivered(DEADLINE).await.unwrap();
     let busy = fixture.slot().await.unwrap().active_pid.unwrap();
-    signal("-STOP", busy);
+    signal_pid(busy, Signal::STOP).unwrap();
     write(&mut fixture, 50).await.unwrap();
     let is_held = |status: &Value| status["positions"]["holder_pid"] == busy;
     let status = fixture.router.wait_status("its slot", SHORT_DEADLINE, is_held).await.unwrap();
@@ -102,7 +96,7 @@ async fn a_walsender_that_outlasts_its_session_is_no_other_router_and_the_next_b
     assert!(told.contains("P009") && !told.contains("other router"), "{told}");
     assert!(!told.contains("rows flow"), "{told}");
 
-    signal("-CONT", busy);
+    signal_pid(busy, Signal::CONT).unwrap();
     fixture.wait_streaming().await.unwrap();
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.check().await.unwrap().clean().unwrap();

@@ -51,7 +51,7 @@ async fn neither_the_zone_nor_the_time_of_a_writer_hides_a_missing_row() {
         let (exit, answer, said) = recover(&fixture, &set).await;
         assert_eq!(exit, Some(1), "{answer:#}{said}");
         assert!(said.contains("R003") && said.contains("--skip-bad"), "{said}");
-        // The command stops there, whichever it is.
+        // The command stops there by either setting.
         assert!(!said.contains("[on_error]"), "{said}");
     }
     let (exit, answer, said) = recover(&fixture, &["--skip-bad"]).await;

@@ -1,6 +1,7 @@
 //! SIGKILL in the middle of a run.
 
 use e2e::{Fixture, wait_settled};
+use testbed::process::{Signal, signal};
 
 use super::{line, missing_and_repeated, replay, steps_back, write};
 
@@ -55,9 +56,7 @@ async fn ctrl_c_ends_a_run_so_that_nothing_is_sent_twice_but_its_last_row() {
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     let run = fixture.router.start_command(&line).unwrap();
     wait_settled(&session, 5_000).await.unwrap();
-    let pid = run.id().unwrap().to_string();
-    let sent = std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap();
-    assert!(sent.success());
+    signal(&run, Signal::INT).unwrap();
     let output = run.wait_with_output().await.unwrap();
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{answer:#}");

@@ -112,21 +112,6 @@ pub(crate) enum Ended {
     Failed(Box<Failure>),
 }
 
-impl Ended {
-    fn at_row(failure: Failure) -> Self {
-        Self::AtRow(Box::new(standing(failure)))
-    }
-
-    fn failed(failure: Failure) -> Self {
-        Self::Failed(Box::new(standing(failure)))
-    }
-}
-
-/// The run stands there whatever `[on_error]` says: to change that is no advice.
-fn standing(failure: Failure) -> Failure {
-    failure.naming(Name::OnError, OnError::DeadLetter.as_str())
-}
-
 /// What comes next.
 enum Step {
     Read,
@@ -350,13 +335,13 @@ impl<'a, D: Destination> Sender<'a, D> {
             }
             Offered::FilteredOut => self.counts.filtered += 1,
             Offered::Refused(failure, _) if self.settings.bad_rows == BadRows::Stop => {
-                return Ok(Step::End(Ended::at_row(*failure)));
+                return Ok(Step::End(at_row(*failure)));
             }
             Offered::Refused(failure, id) => {
                 if let BadRows::Keep(place) = self.settings.bad_rows
                     && !self.keep(place, &failure)
                 {
-                    return Ok(Step::End(Ended::at_row(*failure)));
+                    return Ok(Step::End(at_row(*failure)));
                 }
                 watch.left_out(id.as_deref(), &failure);
                 self.republish.leave_out();
@@ -482,8 +467,17 @@ impl<'a, D: Destination> Sender<'a, D> {
     }
 }
 
+fn at_row(failure: Failure) -> Ended {
+    Ended::AtRow(Box::new(standing(failure)))
+}
+
 fn failed(failure: Failure) -> Ended {
-    Ended::failed(failure)
+    Ended::Failed(Box::new(standing(failure)))
+}
+
+/// The failure at which a run stands whatever `[on_error]` says: to change that is no advice.
+fn standing(failure: Failure) -> Failure {
+    failure.naming(Name::OnError, OnError::DeadLetter.as_str())
 }
 
 fn now() -> PgTimestamp {

@@ -240,7 +240,7 @@ async fn a_row_that_is_committed_between_the_looks_is_kept_until_it_is_delivered
     assert_eq!(existing(&server), "old_1");
 }
 
-/// Until `cleanup` waits for whoever writes to the partition.
+/// Waits until `cleanup` waits for a transaction that writes to the partition.
 fn waits_for_writers(server: &Server) {
     server.wait_until(
         "select exists (select from pg_locks where relation = 'old_3'::regclass \

@@ -115,12 +115,12 @@ impl Relay {
         self.check_at = self.next_check_at(at);
         let read = match read {
             Ok(read) => read,
-            // It may not keep what is written next.
+            // The topic may not keep the next record.
             Err(failure) if failure.code == Code::StateTopicUnsuitable => {
                 self.disconnect(failure, at);
                 return;
             }
-            // It is read again.
+            // The topic is read again.
             Err(_) => return,
         };
         match self.keeper.take_others_records(read) {

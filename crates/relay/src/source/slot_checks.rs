@@ -89,6 +89,10 @@ pub fn became_unsuitable(unsuitable: Failure) -> Failure {
     failure
 }
 
+/// Why a slot stands past what is acknowledged.
+pub const PAST_ACKNOWLEDGED: &str = "it was re-created, or advanced by somebody else, or Kafka has \
+                                     lost what it had acknowledged";
+
 /// Checks that a slot which no process holds stands no further than `acknowledged`, the witness's
 /// position.
 ///
@@ -105,8 +109,7 @@ pub fn check_not_advanced(name: &str, acknowledged: Lsn, slot: &SlotHealth) -> R
             Code::SlotMoved,
             format!(
                 "slot \"{name}\" stands at {confirmed}, {} past {acknowledged}, up to which everything is \
-                 acknowledged: it was re-created, or advanced by somebody else, or Kafka has lost what \
-                 it had acknowledged",
+                 acknowledged: {PAST_ACKNOWLEDGED}",
                 wording::bytes(bytes_between(acknowledged, confirmed))
             ),
         )),

@@ -8,7 +8,6 @@ use relay::{StateTopicRecord, Write, witness::Witness};
 #[derive(Debug, Default)]
 pub struct SimulatedStateTopic {
     records: BTreeMap<Vec<u8>, StateTopicRecord>,
-    next_offset: i64,
     /// Whether the topic is deleted.
     pub is_deleted: bool,
     /// Whether its partition has no leader: it can be neither written nor read.
@@ -22,9 +21,8 @@ pub struct SimulatedStateTopic {
 impl SimulatedStateTopic {
     /// A write is stored.
     pub fn store(&mut self, write: &Write) {
+        let offset = i64::try_from(self.log.len()).expect("small");
         self.log.push(write.clone());
-        let offset = self.next_offset;
-        self.next_offset += 1;
         match &write.value {
             Some(value) => {
                 let (key, value) = (write.key.clone(), value.clone());
@@ -44,8 +42,6 @@ impl SimulatedStateTopic {
     /// The record that counts, by the product's rule, implemented a second time.
     pub fn best(&self) -> Option<Witness> {
         let mut all = self.all();
-        let timeline = |one: &Witness| one.history.as_ref().map(|history| history.timeline);
-        all.sort_by_key(|one| (one.generation, timeline(one), one.held, one.position));
         let mut best = all.pop()?;
         // The later holder first: its partition counts stay.
         for same in all.into_iter().rev().filter(|one| one.generation == best.generation) {
@@ -62,17 +58,27 @@ impl SimulatedStateTopic {
         Some(best)
     }
 
-    /// The witness in each record.
+    /// The witness in each record, the one that counts last.
     pub fn all(&self) -> Vec<Witness> {
-        let read = |record: &StateTopicRecord| Witness::decode(&record.value).expect("we wrote it");
-        self.records.values().map(read).collect()
+        self.ranked().into_iter().map(|(_, witness)| witness).collect()
+    }
+
+    /// The same with the keys.
+    fn ranked(&self) -> Vec<(&[u8], Witness)> {
+        let read = |(key, record): (_, &StateTopicRecord)| {
+            let key: &Vec<u8> = key;
+            (key.as_slice(), Witness::decode(&record.value).expect("we wrote it"))
+        };
+        let mut all: Vec<_> = self.records.iter().map(read).collect();
+        let timeline = |one: &Witness| one.history.as_ref().map(|history| history.timeline);
+        all.sort_by_key(|(_, one)| (one.generation, timeline(one), one.held, one.position));
+        all
     }
 
     /// Deletes every record.
     pub fn clear(&mut self) {
         self.records.clear();
         self.log.clear();
-        self.next_offset = 0;
     }
 
     /// Loses all but the first writes: a broker becomes the leader that has no more.
@@ -90,13 +96,7 @@ impl SimulatedStateTopic {
 
     /// The key of the record that counts.
     pub fn best_key(&self) -> Option<Vec<u8>> {
-        let best = self.best()?;
-        let is_best = |record: &&StateTopicRecord| {
-            let read = Witness::decode(&record.value).expect("we wrote it");
-            (read.generation, read.held, read.position)
-                == (best.generation, best.held, best.position)
-        };
-        self.records.values().find(is_best).map(|record| record.key.clone())
+        self.ranked().pop().map(|(key, _)| key.to_vec())
     }
 
     /// Whether there is a record under this key.

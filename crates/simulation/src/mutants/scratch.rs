@@ -63,9 +63,7 @@ impl Scratch {
         let mut cargo = Command::new("cargo");
         cargo.args(["build", "--quiet", "--locked", "--package", "simulation", "--bin", "mutants"]);
         cargo.args(["--profile", PROFILE]).current_dir(&self.sources);
-        let output = output(cargo.env("CARGO_TARGET_DIR", &self.target))?;
-        let words = || String::from_utf8_lossy(&output.stderr).into_owned();
-        Ok(if output.status.success() { Ok(()) } else { Err(words()) })
+        built(cargo.env("CARGO_TARGET_DIR", &self.target))
     }
 
     /// Builds the target of a test of the router from the copy. The inner error is the compiler's
@@ -74,9 +72,7 @@ impl Scratch {
     /// # Errors
     /// Cargo cannot be run.
     pub(crate) fn build_test(&self, test: &RouterTest) -> Result<Result<(), String>, String> {
-        let output = output(self.test(test).arg("--no-run"))?;
-        let words = || String::from_utf8_lossy(&output.stderr).into_owned();
-        Ok(if output.status.success() { Ok(()) } else { Err(words()) })
+        built(self.test(test).arg("--no-run"))
     }
 
     /// Whether that test passes.
@@ -122,6 +118,13 @@ impl Scratch {
 
 fn failed(path: &Path, error: &io::Error) -> String {
     format!("{}: {error}", path.display())
+}
+
+/// Runs cargo. The inner error is the compiler's output.
+fn built(cargo: &mut Command) -> Result<Result<(), String>, String> {
+    let output = output(cargo)?;
+    let words = || String::from_utf8_lossy(&output.stderr).into_owned();
+    Ok(if output.status.success() { Ok(()) } else { Err(words()) })
 }
 
 fn output(command: &mut Command) -> Result<Output, String> {

@@ -39,6 +39,15 @@ pub fn signal(child: &tokio::process::Child, signal: Signal) -> anyhow::Result<(
     kill_process(pid, signal).with_context(|| format!("cannot signal process {pid:?}"))
 }
 
+/// Sends a signal to a process that is no child, as a backend of a server that has told its id.
+///
+/// # Errors
+///
+/// Fails when the signal may not be sent, or a process does not stop by it.
+pub fn signal_pid(pid: i32, signal: Signal) -> anyhow::Result<()> {
+    send(Pid::from_raw(pid).context("no process has this id")?, signal)
+}
+
 /// The user that a child runs as, if it is not the parent's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunAs {

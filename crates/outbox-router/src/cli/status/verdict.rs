@@ -1,7 +1,10 @@
 //! Turns one reading into an answer: what is wrong, who has to act, and what to type. Plain
 //! functions of the reading.
 
-use relay::{Case, Class, Code, Failure, Lsn, Name, source::ReaderOf};
+use relay::{
+    Case, Class, Code, Failure, Lsn, Name,
+    source::{ReaderOf, slot_checks::PAST_ACKNOWLEDGED},
+};
 
 use super::{
     blame::{self, BlameLine, Who},
@@ -178,8 +181,7 @@ fn moved(status: &StatusReading, config: &Config) -> Option<Finding> {
     let name = &config.postgres.slot;
     let what = format!(
         "the slot {name} stands at {confirmed}, past {position}, up to which everything is \
-         acknowledged: it was re-created, or advanced by somebody else, or Kafka has lost what it had \
-         acknowledged"
+         acknowledged: {PAST_ACKNOWLEDGED}"
     );
     Some(Finding::of(&Failure::new(Code::SlotMoved, what)))
 }

@@ -26,12 +26,12 @@ pub(crate) enum OthersChange {
     Gaps(Vec<Gap>),
     /// A history that this session's record does not belong to: all checks have to be repeated.
     AnotherHistory,
-    /// Nothing; but Kafka has lost what it had acknowledged to this session.
+    /// Kafka has lost what it had acknowledged to this session.
     Lost,
 }
 
 impl Keeper {
-    /// The topic is asked for. What is acknowledged by now must be in the answer.
+    /// Notes that the topic is read from now on: the answer has all that is acknowledged by now.
     pub(crate) fn asked(&mut self) {
         self.expected.clone_from(&self.acknowledged);
     }

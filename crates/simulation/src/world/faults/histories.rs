@@ -199,20 +199,13 @@ impl World {
         }
         self.kafka.clusters += 1;
         self.kafka.late_batches.clear();
-        self.kafka.state.late_writes.clear();
         if self.random.one_in(3) {
             // The state topic was not copied.
             self.kafka.state.clear();
             self.is_state_topic_lost = true;
             self.checker.forget_released();
         }
-        for router in 0..self.routers.len() {
-            if let Some(producer) = &mut self.routers[router].producer {
-                producer.drop_unstored();
-            }
-            self.fail_producer(router);
-        }
-        self.checker.note_interruption();
+        self.fail_every_producer();
         self.expected_failure.allow(Fault::ExchangeKafka.causes());
         if !self.is_state_topic_lost {
             self.expected_failure.require();
@@ -220,16 +213,8 @@ impl World {
         Injection::Done
     }
 
-    /// A broker that lacks the latest writes becomes the leader of the state topic's partition, and
-    /// producers notice that. What shows the loss is the slot, which stands past what is left of
-    /// the witness; but a process that has another router's record in mind believes its own.
-    pub(super) fn lose_the_latest_writes(&mut self) -> Injection {
-        let Some(key) = self.kafka.state.best_key().filter(|_| self.is_noticeable()) else {
-            return Injection::NotApplicable;
-        };
-        let writes = self.kafka.state.writes();
-        let lost = 1 + self.random.index(6);
-        self.kafka.state.keep(writes.saturating_sub(lost));
+    /// Every producer ends with an error, and nothing of its queue is stored any more.
+    fn fail_every_producer(&mut self) {
         self.kafka.state.late_writes.clear();
         for router in 0..self.routers.len() {
             if let Some(producer) = &mut self.routers[router].producer {
@@ -238,6 +223,19 @@ impl World {
             self.fail_producer(router);
         }
         self.checker.note_interruption();
+    }
+
+    /// A broker that lacks the latest writes becomes the leader of the state topic's partition, and
+    /// producers notice that. The slot shows the loss: it stands past what is left of the witness.
+    /// Of several routers one may have its own record in mind, which covers that.
+    pub(super) fn lose_the_latest_writes(&mut self) -> Injection {
+        let Some(key) = self.kafka.state.best_key().filter(|_| self.is_noticeable()) else {
+            return Injection::NotApplicable;
+        };
+        let writes = self.kafka.state.writes();
+        let lost = 1 + self.random.index(6);
+        self.kafka.state.keep(writes.saturating_sub(lost));
+        self.fail_every_producer();
         self.expected_failure.allow(Fault::LoseWrites.causes());
         let Some(left) = self.kafka.state.best() else {
             self.is_state_topic_lost = true;
