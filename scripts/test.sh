@@ -78,7 +78,18 @@ step() {
 # Cargo compiles the dependencies anew for each set of features, and that set follows from the
 # packages that are selected. So all tests are of one selection, the workspace; the router alone is
 # built by itself, because the others' features are no part of the product.
-e2e() { cargo test --workspace --test e2e --locked -- "$@"; }
+e2e() { tests --test e2e --locked -- "$@"; }
+
+# A failed test prints the logs of its servers after what it asserts, and a log that is read from
+# its end shows those alone: so the assertions are said once more at the end.
+tests() {
+    local output status=0
+    output="$(mktemp)"
+    cargo test --workspace "$@" 2>&1 | tee "$output" || status=$?
+    [ "$status" = 0 ] || { printf '\n== failed\n'; grep -A 6 ' panicked at ' "$output" | cut -c 1-600; } || true
+    rm -f "$output"
+    return "$status"
+}
 
 # What is linked into the routers that are built later; not their programs, since the tests run the
 # one that is in the place of both.
@@ -164,7 +175,7 @@ for part in "${parts[@]}"; do
             if [ -n "$whole" ]; then begin_computing; else lints; fi
             step "unit and property tests"
             # Four at a time: the tests with servers wait most of the time.
-            cargo test --workspace --exclude e2e --locked -- --test-threads 4
+            tests --exclude e2e --locked -- --test-threads 4
             if [ -z "$whole" ]; then instructions; documentation; fi
             ;;
         prove)
