@@ -28,7 +28,7 @@ whole=
 # and all on each by --e2e VERSION. Catalogs, publications, slots and partitions run on every one.
 of_one_version=(backfill:: backlog:: bad_rows:: brokers:: compare:: dead_letters:: delivery::
     dry_run:: faults:: hostile_clients:: kills:: lost_topics:: page:: polling:: recover:: replay::
-    service:: shutdown:: statistics:: tap:: where_is::)
+    service:: shutdown:: standbys:: statistics:: tap:: where_is::)
 case "${1:-}" in
     "") whole=yes ;;
     --fast) parts=(fast) ;;

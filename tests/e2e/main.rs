@@ -29,6 +29,7 @@ mod retention;
 mod service;
 mod setup;
 mod shutdown;
+mod standbys;
 mod statistics;
 mod tables;
 mod take_over;

@@ -17,7 +17,8 @@ use super::{expect_reported, has_interval, streaming_fixture, write};
 use rounds::rounds;
 
 mod exchanged;
-mod promoted;
+pub(crate) mod promoted;
+mod removing;
 mod restarts;
 pub(crate) mod restored;
 mod rounds;

@@ -16,7 +16,7 @@ use super::{
 
 /// A fixture whose router streams, and a standby that has the slot by PostgreSQL's own
 /// synchronization (from version 17).
-async fn fixture_with_standby() -> (Fixture, PostgresServer) {
+pub(crate) async fn fixture_with_standby() -> (Fixture, PostgresServer) {
     let mut fixture =
         Fixture::builder().track_commits().set("monitor.interval", "1s").prepare().await.unwrap();
     run(

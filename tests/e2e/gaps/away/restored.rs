@@ -106,7 +106,7 @@ pub(super) async fn expect_gap_of_lost_events(fixture: &mut Fixture, committed: 
 }
 
 /// Where the witness in Kafka says that everything is acknowledged.
-async fn position_of_the_witness(fixture: &Fixture) -> PgLsn {
+pub(super) async fn position_of_the_witness(fixture: &Fixture) -> PgLsn {
     let output = fixture.router.command(&["status"]).await.unwrap();
     let output = String::from_utf8_lossy(&output.stdout).into_owned();
     let known = output.lines().find_map(|line| {
