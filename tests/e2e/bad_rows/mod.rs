@@ -14,6 +14,7 @@ use tokio_postgres::types::PgLsn;
 mod rows;
 mod starts;
 mod topics;
+mod unprintable;
 mod unsendable;
 
 /// A router that waits for something outside of it checks again every 30 s.

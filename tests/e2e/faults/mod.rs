@@ -2,6 +2,7 @@
 
 mod frozen;
 mod late_answers;
+mod other_program;
 mod silence;
 mod unreachable;
 

@@ -20,6 +20,7 @@ mod alterations;
 pub(crate) mod away;
 mod histories;
 mod moments;
+mod moved_rows;
 mod warnings;
 
 /// From the damage to `failed`.

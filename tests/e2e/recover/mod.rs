@@ -1,5 +1,6 @@
 //! `recover`: a slot is lost, and the rows are still in the table.
 
+mod copies;
 mod formers;
 mod interrupted;
 mod kept;
@@ -10,6 +11,7 @@ mod old_rows;
 mod proved;
 mod refused;
 mod uncompared;
+mod waiting;
 
 use std::time::Duration;
 

@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, fmt};
 use relay::{
     Case, Code, Failure, Name, Outboxes, StateTopicRecord, TopicName,
     source::{
-        Baseline, Expectations, Gap, Interval, Obstacle, PositionCheck, Present, SlotHealth,
-        gaps_since, preflight, publication,
+        Baseline, Expectations, Gap, Interval, Obstacle, PositionCheck, Present, ReaderOf,
+        SlotHealth, gaps_since, preflight, publication,
     },
     witness::{OpenFinding, Witness, WitnessKey, combine},
 };
@@ -339,6 +339,30 @@ pub(super) fn in_use(slot: &str, pid: i32) -> Failure {
         .naming(Name::Pid, pid)
 }
 
+/// A process that is no router of this pipeline streams from the slot: a command of the pipeline
+/// has the pipeline's name before its own.
+pub(super) fn in_use_by_other(pipeline: &str, slot: &str, (pid, name): (i32, &str)) -> Failure {
+    let case = match ReaderOf::by_name(Some(name), pipeline) {
+        ReaderOf::Pipeline => Case::SlotHeldByCommand,
+        ReaderOf::Another | ReaderOf::Unknown => Case::SlotNeeded,
+    };
+    let what = format!("the slot {slot} is in use by pid {pid}, {name}, and no router");
+    Failure::of(case, what).naming(Name::Pid, pid)
+}
+
+/// The `application_name` of a process; `None` where it has left.
+///
+/// # Errors
+/// The server refuses the statement.
+pub(super) async fn application_of(
+    client: &Client,
+    pid: i32,
+) -> Result<Option<String>, tokio_postgres::Error> {
+    let query = "select coalesce(application_name, '') from pg_stat_activity where pid = $1";
+    let row = client.query_opt(query, &[&pid]).await?;
+    row.map(|row| row.try_get(0)).transpose()
+}
+
 /// Checks that what holds the slot is a router by its name, which finds gaps itself: of any other
 /// process that nothing is open cannot be said. Publication and tables need no slot, and that
 /// router reads them every few seconds only.
@@ -352,10 +376,7 @@ pub(super) async fn check_holder(
 ) -> Result<(), TaskError> {
     let holder = reading.slot_reading.slot.as_ref().and_then(|slot| slot.active_pid);
     let Some(pid) = holder else { return Ok(()) };
-    let query = "select coalesce(application_name, '') from pg_stat_activity where pid = $1";
-    let row = client.query_opt(query, &[&pid]).await?;
-    let name: Option<String> = row.map(|row| row.try_get(0)).transpose()?;
-    match name {
+    match application_of(client, pid).await? {
         // It has left since it was read.
         None => Err(in_use(config.postgres.slot.as_str(), pid).into()),
         Some(name) if name == config.name => {
@@ -366,8 +387,7 @@ pub(super) async fn check_holder(
         }
         Some(name) => {
             let slot = config.postgres.slot.as_str();
-            let what = format!("the slot {slot} is in use by pid {pid}, {name}, and no router");
-            Err(Failure::of(Case::SlotNeeded, what).naming(Name::Pid, pid).into())
+            Err(in_use_by_other(&config.name, slot, (pid, &name)).into())
         }
     }
 }

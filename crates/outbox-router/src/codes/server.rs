@@ -479,6 +479,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  that are named",
             ),
             case_remedy(
+                Case::RowUnprintable,
+                "a command comes to a row that the server cannot print",
+                "PostgreSQL stores values that it cannot print (a bytea of 512 MB has 1 GB of text), \
+                 so nothing can send this row: shorten its values by UPDATE, or delete it, and type \
+                 the command again",
+            ),
+            case_remedy(
                 Case::ServerHint,
                 "the server has a hint of its own",
                 "{server_hint} (PostgreSQL's own hint)",

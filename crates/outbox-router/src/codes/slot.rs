@@ -47,12 +47,21 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "No failure: this router stands by, and takes over within two seconds when the \
                   other one ends. A command that needs the slot for itself refuses.",
         remedy: "",
-        cases: &[case_remedy(
-            Case::SlotNeeded,
-            "a command needs the slot for itself",
-            "stop that router first, by SIGTERM; only where its process is gone, end the connection \
-             that is left: `select pg_terminate_backend({pid})` (a router that runs connects again)",
-        )],
+        cases: &[
+            case_remedy(
+                Case::SlotNeeded,
+                "a command needs the slot for itself",
+                "stop that router first, by SIGTERM; only where its process is gone, end the \
+                 connection that is left: `select pg_terminate_backend({pid})` (a router that runs \
+                 connects again)",
+            ),
+            case_remedy(
+                Case::SlotHeldByCommand,
+                "another command of the pipeline has the slot that a command needs",
+                "wait until that command has ended; where it was killed, type it again: it ends what \
+                 is left of itself, and goes on",
+            ),
+        ],
     },
     Explanation {
         code: Code::SlotReadElsewhere.as_str(),

@@ -145,14 +145,20 @@ impl Query {
         format!("select from {}", self.tail())
     }
 
+    /// The text of a column of the first row behind so many, in the order of the rows.
+    pub(crate) fn text_behind(&self, column: &OrderColumn, rows: u64) -> String {
+        let (column, tail, order) = (self.column(column), self.tail(), self.order_by());
+        format!("select concat({column}) from {tail}{order} offset {rows} limit 1")
+    }
+
+    fn order_by(&self) -> String {
+        let order: Vec<String> = self.order.iter().map(|column| self.column(column)).collect();
+        if order.is_empty() { String::new() } else { format!(" order by {}", order.join(", ")) }
+    }
+
     /// The statement for [`Rows`](super::rows::Rows).
     pub(crate) fn copy(&self, encoding: &str) -> String {
-        let order: Vec<String> = self.order.iter().map(|column| self.column(column)).collect();
-        let order = if order.is_empty() {
-            String::new()
-        } else {
-            format!(" order by {}", order.join(", "))
-        };
+        let order = self.order_by();
         format!(
             "copy (select {}, {} from {}{order}) to stdout (format text, encoding {})",
             self.at,

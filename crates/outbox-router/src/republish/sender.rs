@@ -371,6 +371,11 @@ impl<'a, D: Destination> Sender<'a, D> {
         true
     }
 
+    /// The place of the row that was read last, if one was read.
+    pub(crate) fn last_read(&self) -> Option<Position> {
+        (self.counts.rows > 0).then(|| self.position())
+    }
+
     /// The rows that were left out, where they are named.
     pub(crate) fn take_left_out(&mut self) -> Vec<LeftOut> {
         std::mem::take(&mut self.left_out)

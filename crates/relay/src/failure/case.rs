@@ -95,6 +95,8 @@ cases! {
     StandbyAway = "standby_away" of ServerError,
     /// The server cannot send a row of a transaction.
     RowUnsendable = "row_unsendable" of ServerError,
+    /// The server cannot print a row that a command reads from its table.
+    RowUnprintable = "row_unprintable" of ServerError,
     /// The server has a hint of its own.
     ServerHint = "server_hint" of ServerError,
     /// The router's own process did not run for a while.
@@ -102,6 +104,8 @@ cases! {
 
     /// A command needs the slot for itself.
     SlotNeeded = "slot_needed" of SlotInUse,
+    /// A command needs the slot, and another command of the pipeline has it.
+    SlotHeldByCommand = "slot_held_by_command" of SlotInUse,
     /// The pipeline has no witness: the slot was not made yet.
     SlotNotMade = "slot_not_made" of SlotMissing,
     /// It was there: rows that it had not sent may be missing.

@@ -87,7 +87,10 @@ pub(super) async fn accept(
     show_open(&chosen, &counted_in, access, terminal).await?;
     let alterations = witness::alterations(config, &facts.recorded, &facts.reading);
     show::alterations(&alterations, terminal.out)?;
-    let next = decide(args, config, access, facts, &chosen)?;
+    let next = match decide(args, config, access, facts, &chosen) {
+        Ok(next) => next,
+        Err(failure) => return Err(Box::pin(of_holder(config, access, failure)).await.into()),
+    };
     show::consequence(&next, &chosen, terminal.out)?;
     show::given_up(&args.given_up, terminal.out)?;
     let next = match (args.confirmation, terminal.audience) {
@@ -113,6 +116,23 @@ pub(super) async fn accept(
     records.write("accept", &next).await?;
     show::done(&next, &chosen, terminal.out)?;
     Ok(Exit::Done)
+}
+
+/// The failure that a process has the slot, with its name where it is no router.
+async fn of_holder(config: &Config, access: Access<'_>, failure: Failure) -> Failure {
+    let Some(pid) = failure.names.get(Name::Pid).and_then(|pid| pid.parse().ok()) else {
+        return failure;
+    };
+    let name = with_connection(access, "accept", async |client| {
+        Ok(witness::application_of(client, pid).await?)
+    });
+    match name.await {
+        Ok(Some(name)) if name != config.name => {
+            let slot = config.postgres.slot.as_str();
+            witness::in_use_by_other(&config.name, slot, (pid, &name))
+        }
+        Ok(_) | Err(_) => failure,
+    }
 }
 
 /// Shows open items, with the rows that each gap may have lost.

@@ -5,6 +5,7 @@ mod held_events;
 mod outbox_rows;
 mod progress;
 mod time_index;
+mod unprintable;
 
 use std::{io, num::NonZeroU32, time::Duration};
 
@@ -104,10 +105,15 @@ impl Republication<'_> {
         let records = self.records.filter(|_| settings.to_topic.is_none());
         let republish = self.rows.republish(self.config, self.different)?;
         let copy = self.query.copy(self.rows.encoding);
+        unprintable::prepare(self.reader).await?;
         let rows = Rows::begin(self.reader, &copy, self.rows.row.oid).await?;
         let mut progress = Progress::new(err, place, self.total);
         let mut sender = Sender::new(rows, republish, destination, settings, run);
         let mut ended = sender.send(&mut progress).await;
+        if let Ended::Failed(failure) = &mut ended {
+            let behind = sender.last_read();
+            unprintable::name(self.reader, (self.rows, self.query), behind, failure).await;
+        }
         let produced_to = sender.produced_to().clone();
         if let Some(records) = records
             && let Err(failure) = records.note_topics(&produced_to).await
