@@ -12,7 +12,6 @@ const UNPRINTABLE: &str = "CREATE DOMAIN odd AS text; ALTER TABLE outbox ADD odd
 async fn typed(fixture: &Fixture, line: &[&str]) -> (Option<i32>, String) {
     let output = fixture.router.command(line).await.unwrap();
     let said = [output.stdout, output.stderr].concat();
-    eprintln!("TYPED {line:?} {}\n{}", output.status, String::from_utf8_lossy(&said));
     (output.status.code(), String::from_utf8_lossy(&said).into_owned())
 }
 

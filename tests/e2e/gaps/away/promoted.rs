@@ -24,7 +24,7 @@ pub(crate) async fn fixture_with_standby() -> (Fixture, PostgresServer) {
         &format!(
             "SELECT pg_drop_replication_slot('{SLOT}');
              SELECT pg_create_logical_replication_slot('{SLOT}', 'pgoutput', failover => true);
-             SELECT pg_create_physical_replication_slot('standby', true)"
+             SELECT pg_create_physical_replication_slot('outbox_router_standby', true)"
         ),
     )
     .await;
@@ -35,7 +35,7 @@ pub(crate) async fn fixture_with_standby() -> (Fixture, PostgresServer) {
     );
     let settings = [
         ("primary_conninfo", primary.as_str()),
-        ("primary_slot_name", "standby"),
+        ("primary_slot_name", "outbox_router_standby"),
         ("hot_standby_feedback", "on"),
         ("sync_replication_slots", "on"),
     ];

@@ -39,16 +39,27 @@ async fn write_other_wal_past(fixture: &Fixture, witness: PgLsn) {
     }
 }
 
-async fn expect_nothing_removed_until_recovered(is_promoted: bool) {
+/// How a server comes to lack what Kafka has.
+enum Lacking {
+    Promoted,
+    Restored,
+}
+
+async fn expect_nothing_removed_until_recovered(server: Lacking) {
     let mut fixture = streaming_fixture(Fixture::builder().track_commits()).await;
     run(&fixture, "CREATE INDEX ON outbox (created_at)").await;
     fixture.accept().await.unwrap();
     let (mut fixture, _) = older_copy(fixture).await.without_the_slot().put_back();
-    if is_promoted {
-        fixture.postgres.start_promoted().await.unwrap();
-    } else {
-        fixture.postgres.start_again().await.unwrap();
-    }
+    let why = match server {
+        Lacking::Promoted => {
+            fixture.postgres.start_promoted().await.unwrap();
+            "or from before a promotion"
+        }
+        Lacking::Restored => {
+            fixture.postgres.start_again().await.unwrap();
+            "restored to an earlier state"
+        }
+    };
     write(&mut fixture, LOST).await;
     run(&fixture, &create_slot()).await;
     let slot = fixture.confirmed().await.unwrap();
@@ -56,8 +67,6 @@ async fn expect_nothing_removed_until_recovered(is_promoted: bool) {
     assert!(slot < witness, "the slot is at {slot}, and not behind the witness, {witness}");
     let before = rows(&fixture).await;
     // No router has seen it yet, and no witness has the gap.
-    let why =
-        if is_promoted { "or from before a promotion" } else { "restored to an earlier state" };
     expect_nothing_removed(&fixture, before, why).await;
     write_other_wal_past(&fixture, witness).await;
     expect_nothing_removed(&fixture, before, why).await;
@@ -77,10 +86,10 @@ async fn expect_nothing_removed_until_recovered(is_promoted: bool) {
 
 #[tokio::test]
 async fn nothing_is_removed_on_a_promoted_server_that_lacks_what_kafka_has() {
-    expect_nothing_removed_until_recovered(true).await;
+    expect_nothing_removed_until_recovered(Lacking::Promoted).await;
 }
 
 #[tokio::test]
 async fn nothing_is_removed_on_a_restored_server_of_the_same_timeline() {
-    expect_nothing_removed_until_recovered(false).await;
+    expect_nothing_removed_until_recovered(Lacking::Restored).await;
 }

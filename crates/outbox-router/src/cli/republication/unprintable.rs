@@ -22,15 +22,15 @@ pub(super) async fn prepare(reader: &Client) -> Result<(), Failure> {
 /// is such a row: read alone, it fails again.
 pub(super) async fn name(
     reader: &Client,
-    of: (&OutboxRows, &Query),
+    (rows, query): (&OutboxRows, &Query),
     behind: Option<Position>,
     failure: &mut Failure,
 ) {
     if failure.code != Code::ServerError || failure.case.is_some() {
         return;
     }
-    if let Some(id) = id_of_unprintable(reader, of, behind).await {
-        let table = &of.0.row.table;
+    if let Some(id) = id_of_unprintable(reader, (rows, query), behind).await {
+        let table = &rows.row.table;
         let what = format!("row {id} of {table} cannot be read: {}", failure.message_with_causes());
         *failure = Failure::of(Case::RowUnprintable, what);
     }
