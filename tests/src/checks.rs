@@ -123,17 +123,7 @@ impl Fixture {
             [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
         let output = format!("accept: {stdout}{stderr}");
         ensure!(status.success(), "{output}");
-        // A router that streams meanwhile takes note of it later.
-        let is_closed = |status: &Value| {
-            status.pointer("/state").is_some_and(|state| state == "streaming")
-                && status.pointer("/witness/began_without").is_some_and(Value::is_null)
-                && status
-                    .pointer("/witness/gaps")
-                    .and_then(Value::as_array)
-                    .is_some_and(Vec::is_empty)
-        };
-        let noted = self.router.wait_status("no open gap", SHORT_DEADLINE, is_closed).await;
-        noted.map(drop).context(output)
+        self.wait_streaming().await.context(output)
     }
 
     /// Checks everything that is in Kafka now.

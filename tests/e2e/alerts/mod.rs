@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
-use e2e::Fixture;
+use e2e::{Fixture, SHORT_DEADLINE};
 use fault::{Done, Fault};
+use serde_json::{Value, json};
 use testbed::prometheus::Prometheus;
 use tokio::time::{Instant, sleep};
 use trickle::Trickle;
@@ -69,6 +70,12 @@ struct Pipeline {
 async fn start(fault: Fault) -> anyhow::Result<Pipeline> {
     let mut fixture = fault.fixture().prepare().await?;
     fixture.start_accepted().await?;
+    // Until it takes note of that, its beginning fires an alert.
+    let is_closed = |status: &Value| {
+        status.pointer("/witness/began_without").is_some_and(Value::is_null)
+            && status.pointer("/witness/gaps").is_some_and(|gaps| gaps == &json!([]))
+    };
+    fixture.router.wait_status("nothing that is open", SHORT_DEADLINE, is_closed).await?;
     Ok(Pipeline { fault, fixture })
 }
 
@@ -101,8 +108,8 @@ async fn silent(prometheus: &Prometheus) -> anyhow::Result<Vec<String>> {
 async fn first_fired(prometheus: &Prometheus) -> anyhow::Result<BTreeMap<String, f64>> {
     let query = "min_over_time(timestamp(ALERTS{alertstate=\"firing\"})[30m:1s])";
     let found = prometheus.query(query).await?;
-    let label = |labels: &serde_json::Value, name: &str| {
-        labels.get(name).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+    let label = |labels: &Value, name: &str| {
+        labels.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     let key = |labels| format!("{} {}", label(labels, "pipeline"), label(labels, "alertname"));
     Ok(found.iter().map(|(labels, at)| (key(labels), *at)).collect())

@@ -12,6 +12,7 @@ mod retries;
 mod service;
 mod switch;
 mod tap;
+mod times;
 mod where_is;
 mod workers;
 

@@ -289,3 +289,24 @@ async fn an_event_that_left_the_held_ones_since_kafkas_snapshot_is_compared_howe
     let offsets = fixture.kafka.end_offsets(&invoices).await.unwrap();
     assert_eq!(offsets.iter().sum::<i64>(), 1, "{answer:#}{said}");
 }
+
+/// A writer's time that means "for ever" is later than what 64 bits of microseconds count to.
+#[tokio::test]
+async fn a_row_of_the_last_time_there_is_is_recovered() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    let any = [("message.timestamp.after.max.ms", "9223372036854775807")];
+    fixture.kafka.set_topic(fixture.topics.first().unwrap(), &any).await.unwrap();
+    write(&fixture, &session, 5).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    write(&fixture, &session, 5).await;
+    let last = "UPDATE outbox SET created_at = '294276-12-31 23:59:59Z' \
+         WHERE id = (SELECT id FROM outbox ORDER BY created_at DESC LIMIT 1)";
+    session.batch_execute(last).await.unwrap();
+    drop_slot(&session).await;
+    let (exit, answer, said) = recover(&fixture, &["--ids-unique"]).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    let sent = &answer["tables"][0]["sent"];
+    assert_eq!((sent, &answer["closed"]), (&5.into(), &true.into()), "{answer:#}");
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap(), (0, 0));
+}

@@ -422,8 +422,10 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::SwitchWithoutSlot,
                 "switch polling finds no slot, or one that is lost",
-                "nothing shows which rows the stream has delivered: look for rows that are in no \
-                 topic by `outbox-router where`, mark the others by SQL, drop the slot if it is lost \
+                "`outbox-router recover {admin}` with the configuration of the stream \
+                 (postgres.source = \"stream\") sends the rows that are in no topic, and makes the \
+                 slot again; then type this command again. Where recover cannot tell them, look for \
+                 them by `outbox-router where`, mark the others by SQL, drop the slot if it is lost \
                  (`select pg_drop_replication_slot('{slot}')`), then `outbox-router teardown --apply \
                  {admin}` with this configuration, and set it up again",
             ),

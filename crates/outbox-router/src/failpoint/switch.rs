@@ -57,6 +57,8 @@ pub enum SwitchPlace {
     PollingPublicationDropped,
     /// Which rows a switch to the stream would have sent is forgotten.
     PollingRowsForgotten,
+    /// The shards of the tables are made, which say that workers have them.
+    PollingShardsMade,
     /// Workers may take the tables: nothing is left to be done.
     PollingOpened,
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     created_at,
-    postgres::{quote_identifier, quote_literal, quote_table},
+    postgres::{micros_of_time, quote_identifier, quote_literal, quote_table},
 };
 
 /// Types of columns that say when a row was made.
@@ -221,16 +221,15 @@ impl Query {
         let mut times = Vec::new();
         if commit_times == CommitTimes::Kept {
             // Of a row whose transaction is long ago, the server has forgotten it.
-            times.push("extract(epoch from pg_xact_commit_timestamp(xmin))".to_owned());
+            times.push(micros_of_time("pg_xact_commit_timestamp(xmin)"));
         }
         if let Some(time) = time.filter(|time| time.is_time()) {
-            let time = self.column(time);
-            times.push(format!("extract(epoch from case when isfinite({time}) then {time} end)"));
+            times.push(micros_of_time(&self.column(time)));
         }
         if times.is_empty() {
             return "null".to_owned();
         }
-        format!("(coalesce({}) * 1000000)::bigint", times.join(", "))
+        format!("coalesce({})", times.join(", "))
     }
 }
 
@@ -306,10 +305,10 @@ mod tests {
     #[test]
     fn the_time_of_the_commit_is_read_where_records_have_it() {
         let of = |commit_times| query(Timestamp::Commit, commit_times).at;
-        let made = format!("extract(epoch from case when isfinite({MADE}) then {MADE} end)");
-        assert_eq!(of(CommitTimes::NotKept), format!("(coalesce({made}) * 1000000)::bigint"));
-        let kept = "extract(epoch from pg_xact_commit_timestamp(xmin))";
-        assert_eq!(of(CommitTimes::Kept), format!("(coalesce({kept}, {made}) * 1000000)::bigint"));
+        let made = micros_of_time(MADE);
+        assert_eq!(of(CommitTimes::NotKept), format!("coalesce({made})"));
+        let kept = micros_of_time("pg_xact_commit_timestamp(xmin)");
+        assert_eq!(of(CommitTimes::Kept), format!("coalesce({kept}, {made})"));
         assert_eq!(query(Timestamp::Column, CommitTimes::Kept).at, "null");
     }
 

@@ -97,7 +97,7 @@ async fn promote_lagging_standby() -> (Fixture, AtRisk) {
 }
 
 /// Whether PostgreSQL brings slots to its standbys; before that, others do, by copying its files.
-fn synchronizes_slots() -> bool {
+pub(crate) fn synchronizes_slots() -> bool {
     postgres_version().unwrap() >= 17
 }
 

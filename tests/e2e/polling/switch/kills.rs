@@ -106,7 +106,7 @@ const CANCELLED: [Round; 15] = [
     back(&[("stream-rows-forgotten", 1)], &[]),
     back(&[("stream-slot-made", 1)], &[("polling-slot-dropped", 1)]),
     back(&[("stream-rows-noted", 1)], &[("polling-slot-dropped", 1)]),
-    back(&[("stream-sent", 1)], &[("polling-rows-forgotten", 1)]),
+    back(&[("stream-sent", 1)], &[("polling-shards-made", 1)]),
     back(&[("stream-sent-noted", 1)], &[("polling-slot-dropped", 1)]),
     back(&[("stream-witness-written", 1)], &[("polling-witness-deleted", 1)]),
     back(&[("stream-handed-over", 1)], &[("polling-slot-dropped", 1)]),

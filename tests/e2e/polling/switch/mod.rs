@@ -74,8 +74,11 @@ async fn switch(fixture: &Fixture, to: &str, flag: &str) -> (Option<i32>, String
 /// Runs a command to its end. Returns its exit code and what it says.
 async fn run(fixture: &Fixture, line: &[&str]) -> (Option<i32>, String) {
     let url = fixture.postgres.url(SUPERUSER, DATABASE);
-    let line = [line, &["--admin-url", &url]].concat();
-    let output = fixture.router.command(&line).await.unwrap();
+    typed(fixture, &[line, &["--admin-url", &url]].concat()).await
+}
+
+async fn typed(fixture: &Fixture, line: &[&str]) -> (Option<i32>, String) {
+    let output = fixture.router.command(line).await.unwrap();
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     (output.status.code(), format!("{out}{err}"))
 }
@@ -296,6 +299,20 @@ async fn a_switch_that_is_cancelled_leaves_the_tables_to_the_workers() {
     assert!(result.duplicates <= BATCH, "{result}");
 }
 
+/// With the configuration of the stream. A slot that was made now would not have the rows that are
+/// pending, and no worker has begun yet.
+async fn expect_polled_last(fixture: &Fixture) {
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let setup = ["setup", "--apply", "--role", ROLE, "--admin-url", &url];
+    for line in [&["status"][..], &["doctor"], &setup] {
+        let (exit, said) = typed(fixture, line).await;
+        assert_ne!(exit, Some(0), "{line:?}: {said}");
+        assert!(said.contains("public.outbox was polled last"), "{line:?}: {said}");
+        assert!(said.contains("switch stream") && !said.contains("P010"), "{line:?}: {said}");
+    }
+    assert!(fixture.postgres.slot(SLOT).await.unwrap().is_none(), "nothing was made");
+}
+
 /// The witness shows that the slot is theirs, although no switch was ever typed: what the stream
 /// has delivered is marked, and not sent again.
 #[tokio::test]
@@ -312,14 +329,19 @@ async fn tables_that_were_streamed_from_the_beginning_are_polled() {
     let accepted = fixture.router.command(&accept).await.unwrap();
     assert!(accepted.status.success(), "{}", String::from_utf8_lossy(&accepted.stderr));
     wait_committed(&running, 100).await.unwrap();
+    let stream = fixture.config.clone();
     fixture
         .config
         .set("postgres.source", "polling")
         .set("polling.batch", BATCH)
         .set_outbox("order_by", vec!["n"]);
+    let polling = fixture.config.clone();
     fixture.rewrite_config().unwrap();
     let said = switched(&fixture, "polling").await;
     assert!(said.contains("are marked as delivered"), "{said}");
+    configure(&mut fixture, &stream);
+    expect_polled_last(&fixture).await;
+    configure(&mut fixture, &polling);
     set_up(&fixture, &[]).await.unwrap();
     fixture.router.start_again().unwrap();
     wait_polling(&mut fixture.router).await;

@@ -234,16 +234,31 @@ async fn after_the_loss_of_the_slot_a_person_marks_the_rows_and_workers_poll_aga
 #[tokio::test]
 async fn a_lost_slot_of_tables_that_were_always_streamed_is_no_reason_to_say_that_they_are_polled()
 {
-    let mut fixture = Fixture::builder().start().await.unwrap();
+    let mut fixture = Fixture::builder().prepare().await.unwrap();
+    fixture.start_accepted().await.unwrap();
     let session = fixture.session().await.unwrap();
     session.batch_execute(COLUMNS).await.unwrap();
+    session.batch_execute("create index on outbox (created_at)").await.unwrap();
     stop(&mut fixture.router).await;
+    insert(&session, "a", "{}").await;
     lose_slot(&session).await;
+    let stream = fixture.config.clone();
     fixture.config.set("postgres.source", "polling").set_outbox("order_by", vec!["n"]);
-    fixture.rewrite_config().unwrap();
+    let polling = fixture.config.clone();
+    configure(&mut fixture, &polling);
     let (exit, said) = switch(&fixture, "polling", "--yes").await;
     assert_eq!(exit, Some(1), "{said}");
     assert!(said.contains("is lost") && said.contains("pg_drop_replication_slot"), "{said}");
+    assert!(said.contains("`outbox-router recover"), "{said}");
+
+    // As the hint says.
+    configure(&mut fixture, &stream);
+    let (exit, said) = run(&fixture, &["recover", "--yes", "--drop-slot"]).await;
+    assert_eq!(exit, Some(0), "{said}");
+    configure(&mut fixture, &polling);
+    switched(&fixture, "polling").await;
+    assert_eq!(count(&session, "outbox where published_at is null").await, 0);
+    assert_eq!(fixture.seen().await.unwrap().len(), 1);
 }
 
 /// Between the making of the slot and the last pending row that is older. Rows of the slot would

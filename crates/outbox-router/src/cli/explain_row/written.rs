@@ -8,7 +8,7 @@ use super::explained::TimeSource;
 use crate::{
     cli::TaskError,
     created_at,
-    postgres::{quote_literal, sql_failure},
+    postgres::{micros_of_number, micros_of_time, quote_literal, sql_failure},
     republish::table_row::{Column, TableRow},
 };
 
@@ -48,23 +48,13 @@ pub(super) async fn at(
     };
     let literal = quote_literal(value);
     let of_time = |sql_type: &str| {
-        format!(
-            "select (extract(epoch from case when isfinite(t) then t end) * 1000000)::int8 \
-             from (select {literal}::{sql_type} as t) x"
-        )
+        format!("select {} from (select {literal}::{sql_type} as t) x", micros_of_time("t"))
     };
     let query = match column.sql_type.oid {
         1184 => of_time("timestamptz"),
         1114 => of_time("timestamp"),
         1082 => of_time("date"),
-        _ => {
-            let factor = match unit {
-                EpochUnit::Seconds => 1_000_000,
-                EpochUnit::Milliseconds => 1_000,
-                EpochUnit::Microseconds => 1,
-            };
-            format!("select least(greatest({literal}::numeric * {factor}, -9e18), 9e18)::int8")
-        }
+        _ => format!("select {}", micros_of_number(&literal, unit)),
     };
     let answer = client.query_one(&query, &[]).await.map_err(sql_failure)?;
     Ok(match answer.try_get::<_, Option<i64>>(0)? {

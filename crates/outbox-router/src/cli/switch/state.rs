@@ -10,6 +10,7 @@ use crate::{
     cli::TaskError,
     held,
     polling::sql::{
+        make_shards,
         setup::{forget_partitions, lease_statements},
         switch::row_table,
     },
@@ -285,8 +286,13 @@ impl Switched {
         Ok(())
     }
 
-    /// Lets workers poll the tables.
+    /// Lets workers poll the tables. Before any worker has begun, the shards say whose the tables
+    /// are: a slot that was made now would not have the rows that are pending.
     pub(super) async fn open(&self, client: &Client) -> Result<(), TaskError> {
+        for oid in &self.oids {
+            client.batch_execute(&make_shards(*oid)).await?;
+        }
+        reached!(PollingShardsMade);
         let delete = "delete from outbox_router.switch where relation = any($1::oid[])";
         client.execute(delete, &[&self.oids]).await?;
         Ok(())

@@ -76,8 +76,10 @@ pub(crate) async fn switches_under_way(
 }
 
 /// Why a slot that is missing is no gap: the same switches, and configured tables that were polled
-/// last, so that nobody has made it yet. A publication shows that somebody has, and that rows may
-/// be missing. Where this role may not read the tables of workers, it finds nothing of the latter.
+/// last, so that nobody has made it yet, or a switch has dropped it. A publication shows that
+/// somebody has made it, and that rows may be missing, unless all of the tables were polled last:
+/// a switch leaves a publication that it has not made. Where this role may not read the tables of
+/// workers, it finds nothing of the latter.
 ///
 /// # Errors
 /// The connection breaks.
@@ -88,14 +90,17 @@ pub(crate) async fn kept_from_slot(
     publication: &str,
 ) -> Result<Vec<Failure>, Failure> {
     let mut kept = switches_under_way(sql, outboxes, publication).await?;
-    let is_streamed =
-        format!("select from pg_publication where pubname = {}", quote_literal(publication));
-    if sql.rows("pg_publication", &is_streamed).await?.is_empty()
-        && are_readable(sql, "outbox_router.lease", ["lease", "switch", "worker"]).await?
-    {
+    if are_readable(sql, "outbox_router.lease", ["lease", "switch", "worker"]).await? {
         let tables = outboxes.tables.iter().map(|outbox| outbox.name.clone());
         let tables: Vec<TableName> = tables.collect();
-        kept.extend(polled_last(sql, pipeline, &tables).await?);
+        let polled = polled_last(sql, pipeline, &tables).await?;
+        let is_published =
+            format!("select from pg_publication where pubname = {}", quote_literal(publication));
+        if polled.len() == tables.len()
+            || sql.rows("pg_publication", &is_published).await?.is_empty()
+        {
+            kept.extend(polled);
+        }
     }
     Ok(kept)
 }

@@ -310,6 +310,18 @@ fn release_sql(oid: u32, worker: &Worker) -> String {
     )
 }
 
+/// Makes the shards of a table that has none. They stay, and say that the table was polled last
+/// where no switch has handed it over since.
+pub(crate) fn make_shards(oid: u32) -> String {
+    let last = SHARDS - 1;
+    format!(
+        "insert into outbox_router.lease (relation, shard) \
+         select {oid}, s from generate_series(0, {last}) s \
+         where (select count(*) from outbox_router.lease where relation = {oid}) < {SHARDS} \
+         on conflict do nothing"
+    )
+}
+
 /// Makes the shards of a table that is new, notes this worker, forgets those that are long gone,
 /// and renews, takes and gives back shards.
 ///
@@ -329,17 +341,13 @@ fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
     let until = format!("now() + {}", interval(*lease));
     // Who wants nothing shares the table with nobody.
     let seen_until = if wanted == 0 { "now()" } else { until.as_str() };
-    let (last, state) = (SHARDS - 1, switch::state_sql(oid));
+    let state = switch::state_sql(oid);
     let (closed, is_latest) = (switch::closed_sql(oid, *id), is_latest(oid, worker));
     let other = other_sql(oid, worker);
     // A refused worker counts for no share; it gives back its shards once they are drained.
     let seen_until = format!("case when ({other}) is null then {seen_until} else {NEVER_HELD} end");
     format!(
-        "{}{state}; {other}; insert into outbox_router.lease (relation, shard) \
-           select {oid}, s from generate_series(0, {last}) s \
-           where (select count(*) from outbox_router.lease where relation = {oid}) < {SHARDS} \
-           on conflict do nothing; \
-         {}; \
+        "{}{state}; {other}; {}; {}; \
          delete from outbox_router.worker where (relation, holder) in ( \
            select relation, holder from outbox_router.worker w \
            where (relation = {oid} and (not ({is_other}) or seen_until = {NEVER_HELD}) \
@@ -367,6 +375,7 @@ fn hold_sql(oid: u32, worker: &Worker, wanted: u32) -> String {
            where l.relation = {oid} and l.shard = k.shard returning l.shard; \
          {}; {}{COMMIT}",
         begin(Access::ReadWrite, Ways::Any),
+        make_shards(oid),
         note_sql(oid, worker, &seen_until),
         interval(REMEMBERED),
         is_still(oid, "holder"),

@@ -71,6 +71,7 @@ pub(crate) use kept_from_stream::{
 };
 pub(crate) use kept_from_workers::kept_from_workers;
 pub use lease::LeaseTable;
+pub(crate) use lease::make_shards;
 pub use listen::Listener;
 pub use named::{NamedRows, RowNames};
 pub use order::WritingOrder;

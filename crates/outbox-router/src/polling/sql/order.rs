@@ -8,7 +8,7 @@ use super::{
     failure::unfit,
     settings::{Direction, Nulls, OrderColumn},
 };
-use crate::postgres::quote_identifier;
+use crate::postgres::{micros_of_number, micros_of_time, quote_identifier};
 
 /// A column of hybrid logical clocks, which order rows better than any other.
 const HLC: &str = "hlc";
@@ -127,17 +127,8 @@ pub(super) fn written_at(column: Option<&ColumnFacts>, unit: EpochUnit, alias: &
     let now = "(extract(epoch from now()) * 1000000)::int8";
     let Some(column) = column else { return now.to_owned() };
     let name = format!("{alias}.{}", quote_identifier(&column.name));
-    let written = if column.is_of(&NUMBERS) {
-        let factor = match unit {
-            EpochUnit::Seconds => 1_000_000,
-            EpochUnit::Milliseconds => 1_000,
-            EpochUnit::Microseconds => 1,
-        };
-        // A number that is no time must not end the statement.
-        format!("least(greatest({name}::numeric * {factor}, -9e18), 9e18)::int8")
-    } else {
-        format!("(extract(epoch from case when isfinite({name}) then {name} end) * 1000000)::int8")
-    };
+    let written =
+        if column.is_of(&NUMBERS) { micros_of_number(&name, unit) } else { micros_of_time(&name) };
     format!("coalesce({written}, {now})")
 }
 
