@@ -158,3 +158,35 @@ async fn nothing_is_locked_behind_a_pooler_that_passes_no_replication_on() {
     let (exit, answer, said) = recover(&fixture, &[]).await;
     assert_eq!(exit, Some(0), "{answer:#}{said}");
 }
+
+/// A URL that leads to a copy, as in staging.
+#[tokio::test]
+async fn a_copy_of_the_database_does_not_get_the_pipeline_of_a_router_that_streams() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    write(&fixture, &session, 3).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let copy = Fixture::builder().prepare().await.unwrap();
+    let url = copy.postgres.url(SUPERUSER, DATABASE);
+    let lines =
+        [&["recover", "--dry-run"][..], &["recover", "--yes", "--drop-slot"], &["accept", "--yes"]];
+    let typed = async |fixture: &Fixture, line: &[&str]| {
+        let output =
+            fixture.router.command(&[line, &["--admin-url", &url]].concat()).await.unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let slot = copy.confirmed().await.unwrap();
+    for line in lines {
+        let (exit, said) = typed(&fixture, line).await;
+        assert_eq!(exit, Some(1), "{line:?}: {said}");
+        assert!(
+            said.contains("P015: ") && said.contains("not from this server"),
+            "{line:?}: {said}"
+        );
+    }
+    assert_eq!(copy.confirmed().await.unwrap(), slot);
+    write(&fixture, &session, 3).await;
+    fixture.wait_delivered(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    let (_, said) = typed(&fixture, lines[0]).await;
+    assert!(!said.contains("not from this server"), "no router streams: {said}");
+}

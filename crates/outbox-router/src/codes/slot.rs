@@ -212,6 +212,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  compare the ids in the outbox table with the ids in the topics, then {accept}",
             ),
             case_remedy(
+                Case::StreamsElsewhere,
+                "a router of the pipeline streams from another server",
+                "see whether --admin-url (or postgres.url) leads to a copy of the database: nothing \
+                 was changed, and that router needs nothing. Where this is the right server, end \
+                 that router first",
+            ),
+            case_remedy(
                 Case::SwitchRestored,
                 "switch polling finds that the slot does not send again what the witness covers",
                 "nothing was marked, since rows of the restored server would be that no topic has: \

@@ -188,6 +188,8 @@ cases! {
     ClaimsUndone = "claims_undone" of Polling,
     /// Another database cluster.
     OtherCluster = "other_cluster" of HistoryChanged,
+    /// A router of the pipeline streams, and not from the server that a command has reached.
+    StreamsElsewhere = "streams_elsewhere" of HistoryChanged,
     /// The slot does not send again what a switch would take for delivered.
     SwitchRestored = "switch_restored" of HistoryChanged,
 

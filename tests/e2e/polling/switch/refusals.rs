@@ -249,7 +249,7 @@ async fn a_lost_slot_of_tables_that_were_always_streamed_is_no_reason_to_say_tha
     let (exit, said) = switch(&fixture, "polling", "--yes").await;
     assert_eq!(exit, Some(1), "{said}");
     assert!(said.contains("is lost") && said.contains("pg_drop_replication_slot"), "{said}");
-    assert!(said.contains("`outbox-router recover"), "{said}");
+    assert!(said.contains("outbox-router recover "), "{said}");
 
     // As the hint says.
     configure(&mut fixture, &stream);

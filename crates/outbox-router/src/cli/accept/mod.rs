@@ -14,7 +14,7 @@ pub(super) use show::keeps_none;
 use std::time::Duration;
 
 use relay::{
-    Failure, Name, TableName,
+    Case, Failure, Name, TableName,
     source::{
         Gap, Oid, give_up,
         publication::{Watched, statements, withdrawn},
@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     AcceptArgs, Audience, Confirmation, Exit, TaskError, Terminal,
     connect::{Access, with_connection},
-    person,
+    person, router_status,
     witness::{self, PipelineRecords, Records},
 };
 use crate::{
@@ -155,6 +155,10 @@ async fn show_open(
 /// Reads source and witness, and waits up to [`STOP_TIMEOUT`] until no router streams: a streaming
 /// router notices an open gap within seconds, and stops. If it does not stop, the acceptance is
 /// refused later.
+///
+/// # Errors
+/// The router of this configuration goes on streaming, and nobody holds the slot: it streams from
+/// another server, whose pipeline the gaps of this one would end.
 pub(super) async fn read_when_idle(
     config: &Config,
     records: &Records,
@@ -163,12 +167,33 @@ pub(super) async fn read_when_idle(
     let until = Instant::now() + STOP_TIMEOUT;
     loop {
         let facts = read_facts(config, records, source, None).await?;
-        let must_wait = !facts.witness.gaps.is_empty() && witness::is_held(&facts.reading);
-        if !must_wait || Instant::now() >= until {
+        if facts.witness.gaps.is_empty() {
             return Ok(facts);
+        }
+        let is_late = Instant::now() >= until;
+        match witness::is_held(&facts.reading) {
+            true if is_late => return Ok(facts),
+            false if !is_streaming(config).await => return Ok(facts),
+            false if is_late => return Err(streams_elsewhere(config).into()),
+            true | false => {}
         }
         sleep(POLL_INTERVAL).await;
     }
+}
+
+async fn is_streaming(config: &Config) -> bool {
+    let router = router_status::read(config).await;
+    router.is_some_and(|router| router.pointer("/state").is_some_and(|state| state == "streaming"))
+}
+
+fn streams_elsewhere(config: &Config) -> Failure {
+    let (name, listen) = (&config.name, config.admin.listen);
+    let slot = &config.postgres.slot;
+    let what = format!(
+        "the router of {name} at http://{listen} streams, and not from this server, whose slot \
+         {slot} nobody reads"
+    );
+    Failure::of(Case::StreamsElsewhere, what)
 }
 
 /// Reads source and witness. A slot that the command itself holds by the walsender `holder` counts

@@ -170,8 +170,12 @@ async fn polled_last(pair: &Pair) {
     polled.sql("insert into outbox_router.lease (relation, shard) values ('outbox'::regclass, 0)");
     polled.expect_nothing("the slot is there", &[]).await;
     polled.sql("select pg_drop_replication_slot('polled_last')");
-    // The publication shows that there was a stream.
-    polled.expect("P010", &[]).await;
+    // The publication shows that there was a stream, of the other table at least.
+    polled.sql("create table other (like outbox including all)");
+    polled.sql("alter publication outbox_router add table other");
+    polled.expect("P010", &["--set", "outbox.1.table=public.other"]).await;
+    polled.sql("drop table other");
+    polled.expect("P043", &[]).await;
     polled.sql("drop publication outbox_router");
     let found = polled.expect("P043", &[]).await;
     assert!(found.remedy("P043").contains("outbox-router switch stream"), "{found:?}");
