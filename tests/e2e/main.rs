@@ -15,6 +15,7 @@ mod ddl;
 mod dead_letters;
 mod delivery;
 mod dry_run;
+mod facts;
 mod faults;
 mod gaps;
 mod hostile_clients;
