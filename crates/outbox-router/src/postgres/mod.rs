@@ -16,7 +16,6 @@
 mod auth;
 mod backlog;
 pub mod conninfo;
-mod epoch;
 pub mod errors;
 mod failure;
 mod foreign_code;
@@ -43,7 +42,6 @@ mod utc;
 
 pub use backlog::{Backlog, BatchLimits, CopiedSlot, SlotCopyOwner};
 pub use conninfo::{ConnInfo, ConnInfoError, Host, Password, SslMode};
-pub(crate) use epoch::{micros_of_number, micros_of_time};
 pub use errors::{
     CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerErrorKind, ServerMessage,
     TlsSetupError, UnsuitableConnection,

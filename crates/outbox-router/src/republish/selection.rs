@@ -8,12 +8,9 @@ use super::{
     table_row::{Column, TableRow},
 };
 use crate::{
-    created_at,
-    postgres::{micros_of_time, quote_identifier, quote_literal, quote_table},
+    created_at::{self, micros_of_time},
+    postgres::{quote_identifier, quote_literal, quote_table},
 };
-
-/// Types of columns that say when a row was made.
-const TIMES: [Type; 3] = [Type::TIMESTAMPTZ, Type::TIMESTAMP, Type::DATE];
 
 /// A column by which rows are put in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +31,7 @@ impl OrderColumn {
 
     /// Whether it says when a row was made in a type of time, and not as a number.
     pub(crate) fn is_time(&self) -> bool {
-        self.sql_type.is(&TIMES)
+        self.sql_type.is(&created_at::TIMES)
     }
 }
 

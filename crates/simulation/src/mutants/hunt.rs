@@ -39,19 +39,6 @@ pub(crate) enum DetectedBy {
     RepairsSeed(u64),
 }
 
-impl DetectedBy {
-    /// How many seeds were run until then.
-    pub(crate) fn seeds(self) -> u64 {
-        match self {
-            Self::Probe => 1,
-            Self::Seed(seed)
-            | Self::PollingSeed(seed)
-            | Self::RowsSeed(seed)
-            | Self::RepairsSeed(seed) => seed + 1,
-        }
-    }
-}
-
 impl fmt::Display for DetectedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

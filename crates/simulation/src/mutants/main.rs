@@ -13,13 +13,14 @@
 
 use std::{
     fmt::Write as _,
-    path::{Path, PathBuf},
+    io,
+    path::Path,
     process::ExitCode,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use clap::Parser;
-use simulation::coverage;
+use simulation::{coverage, document};
 
 use crate::{
     hunt::{DetectedBy, Detection, Hunted},
@@ -33,6 +34,10 @@ mod scratch;
 
 /// Where the patches are.
 const PATCHES: &str = "crates/simulation/mutants";
+
+/// The page that lists them, and the part of it that is written.
+const DOCUMENT: &str = "docs/planted-bugs.md";
+const PART: &str = "mutants";
 
 /// Shows that every planted bug is caught. Runs in the root of the repository.
 #[derive(Debug, Parser)]
@@ -48,12 +53,13 @@ struct Arguments {
     /// Only N of the bugs that the simulation catches; which ones depends on the day.
     #[arg(long, value_name = "N", conflicts_with = "only")]
     sample: Option<usize>,
-    /// Build nothing: check that every patch has its header and applies to the present sources.
+    /// Build nothing: check that every patch has its header and applies to the present sources, and
+    /// that the document has it.
     #[arg(long)]
     check: bool,
-    /// Also write the table, as Markdown, between the markers of this file.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "sample", "check"])]
-    table: Option<PathBuf>,
+    /// Plant nothing: write the table of the bugs into the document that `--check` compares.
+    #[arg(long, conflicts_with_all = ["only", "sample", "check"])]
+    table: bool,
     /// Run seeds with the core that this program was built with until one violates an invariant.
     #[arg(long, hide = true)]
     hunt: bool,
@@ -81,7 +87,11 @@ fn main() -> ExitCode {
         hunt::until_caught(arguments.budget, hunted);
         return ExitCode::SUCCESS;
     }
-    let outcome = if arguments.check { check(&arguments) } else { plant_all(&arguments) };
+    let outcome = match (arguments.check, arguments.table) {
+        (true, _) => check(&arguments),
+        (false, true) => write_table(),
+        (false, false) => plant_all(&arguments),
+    };
     outcome.unwrap_or_else(|error| {
         println!("{error}");
         ExitCode::FAILURE
@@ -120,38 +130,54 @@ fn check(arguments: &Arguments) -> Result<ExitCode, String> {
         println!("{words}");
     }
     println!("{} of {} patches apply", patches.len() - broken.len(), patches.len());
-    Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let written = document::part(Path::new(DOCUMENT), PART).map_err(of_document)?;
+    let is_written = arguments.only.is_some() || written == table(&patches);
+    if !is_written {
+        println!("{DOCUMENT} is of other patches: scripts/mutants.sh --table");
+    }
+    let is_right = broken.is_empty() && is_written;
+    Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn of_document(error: io::Error) -> String {
+    format!("{DOCUMENT}: {error}")
+}
+
+fn write_table() -> Result<ExitCode, String> {
+    let patches = patch::all(Path::new(PATCHES))?;
+    document::rewrite(Path::new(DOCUMENT), PART, &table(&patches)).map_err(of_document)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The bugs as Markdown, and what has to notice each.
+fn table(patches: &[Patch]) -> String {
+    let mut table = String::from("| Bug | What is wrong | Caught by |\n|---|---|---|\n");
+    for Patch { name, about, caught_by, .. } in patches {
+        let caught_by = match caught_by {
+            CaughtBy::Invariants(names) => names.join(", "),
+            CaughtBy::Test(RouterTest { target, name }) => format!("`{target}`: `{name}`"),
+        };
+        let _infallible = writeln!(table, "| `{name}` | {about} | {caught_by} |");
+    }
+    table
 }
 
 fn plant_all(arguments: &Arguments) -> Result<ExitCode, String> {
     let patches = wanted(arguments)?;
     let scratch = Scratch::new()?;
     let mut caught = 0;
-    let mut table = String::from(
-        "| Bug | What is wrong | Caught by | Seeds | Time |\n|---|---|---|---:|---:|\n",
-    );
     for patch in &patches {
-        let row = match plant(&scratch, patch, arguments.budget)? {
+        match plant(&scratch, patch, arguments.budget)? {
             Ok(Caught::Seed(Detection { detected_by, invariant, what, millis })) => {
                 caught += 1;
                 println!("{:<24} {invariant}: {what} ({detected_by}, {millis} ms)", patch.name);
-                format!("{invariant} | {} | {millis} ms", detected_by.seeds())
             }
             Ok(Caught::Test(RouterTest { target, name })) => {
                 caught += 1;
                 println!("{:<24} test {name} of {target}", patch.name);
-                format!("`{target}`: `{name}` | |")
             }
-            Err(why) => {
-                println!("{:<24} NOT CAUGHT: {why}", patch.name);
-                "**nothing** | | ".to_owned()
-            }
-        };
-        let _infallible = writeln!(table, "| `{}` | {} | {row} |", patch.name, patch.about);
-    }
-    if let Some(path) = &arguments.table {
-        simulation::document::rewrite(path, "mutants", &table)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+            Err(why) => println!("{:<24} NOT CAUGHT: {why}", patch.name),
+        }
     }
     println!("caught {caught} of {}", patches.len());
     Ok(if caught == patches.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

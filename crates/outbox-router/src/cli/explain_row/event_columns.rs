@@ -72,7 +72,7 @@ impl TimeColumn {
         created_at::names(mapping).find_map(|name| {
             let column = described.columns.iter().find(|column| column.name == name)?;
             let quoted = quote_identifier(name);
-            let millis = if column.sql_type.is(&[Type::TIMESTAMPTZ, Type::TIMESTAMP, Type::DATE]) {
+            let millis = if column.sql_type.is(&created_at::TIMES) {
                 format!(
                     "case when isfinite({quoted}) \
                      then floor(extract(epoch from {quoted}) * 1000)::int8 end"

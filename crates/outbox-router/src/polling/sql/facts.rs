@@ -10,6 +10,7 @@ use super::{
     literals::literal,
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
+use crate::created_at::NUMBERS;
 use crate::republish::{
     sql_type::SqlType,
     table_row::{Column, NamedType, TableRow},
@@ -176,7 +177,7 @@ impl ColumnFacts {
     /// those of one with `CACHE`, of which each session takes several at a time.
     pub(super) fn is_sequence(&self) -> bool {
         let default = self.default.as_deref().unwrap_or_default();
-        self.is_of(&[Type::INT8, Type::INT4, Type::INT2])
+        self.is_of(&NUMBERS)
             && !self.is("cached")
             && (self.is("identity") || default.starts_with("nextval("))
     }

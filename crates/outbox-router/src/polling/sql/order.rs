@@ -1,14 +1,16 @@
 //! In which order rows are read, and when they were written.
 
 use relay::{EpochUnit, Failure, TableName};
-use tokio_postgres::types::Type;
 
 use super::{
     facts::{ColumnFacts, Facts},
     failure::unfit,
     settings::{Direction, Nulls, OrderColumn},
 };
-use crate::postgres::{micros_of_number, micros_of_time, quote_identifier};
+use crate::{
+    created_at::{NUMBERS, TIMES, micros_of_number, micros_of_time},
+    postgres::quote_identifier,
+};
 
 /// A column of hybrid logical clocks, which order rows better than any other.
 const HLC: &str = "hlc";
@@ -132,9 +134,6 @@ pub(super) fn written_at(column: Option<&ColumnFacts>, unit: EpochUnit, alias: &
     format!("coalesce({written}, {now})")
 }
 
-const NUMBERS: [Type; 3] = [Type::INT8, Type::INT4, Type::INT2];
-const TIMES: [Type; 3] = [Type::TIMESTAMPTZ, Type::TIMESTAMP, Type::DATE];
-
 /// The first of these columns that says when a row was written.
 pub(super) fn time_column<'f, 'n>(
     facts: &'f Facts,
@@ -146,6 +145,8 @@ pub(super) fn time_column<'f, 'n>(
 
 #[cfg(test)]
 mod tests {
+    use tokio_postgres::types::Type;
+
     use super::{super::facts::samples, *};
 
     fn shown(facts: &Facts, configured: &[OrderColumn], time: Option<&str>) -> String {
