@@ -130,8 +130,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::Pooler,
                 "a connection pooler answers",
-                "connect to PostgreSQL itself, not to a connection pooler: change postgres.url, or, \
-                 for a command of a pipeline that polls through the pooler, add --set \
+                "connect to PostgreSQL itself, not to a connection pooler: change postgres.url (for \
+                 [retention] and cleanup: retention.url, where it is set), or, for a command of a pipeline that polls through the pooler, add --set \
                  postgres.url=postgres://ROLE@HOST:PORT/DATABASE to it, or --admin-url where it has \
                  that",
             ),

@@ -163,7 +163,8 @@ pub enum ServerErrorKind {
     NotAccepting,
     /// The server is stopping, or somebody terminated this session (57P01, 57P02).
     Terminated,
-    /// Something between this router and the server does not know the replication protocol.
+    /// Something between this router and the server does not know the replication protocol, or
+    /// gives a session to others between two statements.
     Pooler,
     /// Anything else; the SQLSTATE says what.
     Other,
@@ -196,6 +197,8 @@ fn classify(message: &ServerMessage) -> ServerErrorKind {
         // PgBouncer's text, and that of Amazon's RDS Proxy.
         "08P01" if message.contains("startup parameter") => ServerErrorKind::Pooler,
         "0A000" if message.contains("command-line options") => ServerErrorKind::Pooler,
+        // A prepared statement of this session is gone, or is there already: another client's.
+        "26000" | "42P05" => ServerErrorKind::Pooler,
         _ => ServerErrorKind::Other,
     }
 }

@@ -118,7 +118,7 @@ fn an_unfit_slot_is_distinguished_from_a_lost_one() {
 }
 
 #[test]
-fn a_pooler_that_refuses_what_a_session_begins_with_is_recognised() {
+fn a_pooler_that_refuses_or_shares_a_session_is_recognised() {
     for (code, message) in [
         ("08P01", "unsupported startup parameter: replication"),
         ("08P01", "unsupported startup parameter in options: search_path"),
@@ -126,6 +126,8 @@ fn a_pooler_that_refuses_what_a_session_begins_with_is_recognised() {
             "0A000",
             "Feature not supported: RDS Proxy currently doesn’t support command-line options.",
         ),
+        ("26000", "prepared statement \"s9\" does not exist"),
+        ("42P05", "prepared statement \"s1\" already exists"),
     ] {
         assert_eq!(kind(code, "", message, ""), ServerErrorKind::Pooler, "{message}");
     }
