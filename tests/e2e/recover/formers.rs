@@ -88,9 +88,36 @@ async fn the_record_of_a_former_row_with_the_same_id_is_no_record_of_a_row() {
     assert_eq!(records(&fixture, FIRST, r#""version": 2"#).await, 1, "{said}");
 }
 
+/// What is decided about, as another cluster has written it whose WAL was far ahead, and a skip of
+/// an earlier version, which does not say of which cluster it is.
+const OF_ANOTHER_CLUSTER: &str = "\
+    UPDATE outbox_router.held_version SET system_id = '7'; \
+    UPDATE outbox_router.held SET commit_lsn = 'FFFF/1'; \
+    INSERT INTO outbox_router.decision \
+        (pipeline, slot, commit_lsn, event_id, table_name, system_id, action) \
+      SELECT pipeline, slot, 'FFFF/2', event_id, table_name, of_system, 'skip' \
+      FROM outbox_router.held, (VALUES (null), ('7')) AS systems (of_system)";
+
+/// Where the corrected row is after the dead letter was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Corrected {
+    Here,
+    OnAnotherCluster,
+}
+
 /// `dead-letters drop` says that a corrected row may be inserted; the id may be the same.
 #[tokio::test]
 async fn a_dropped_dead_letter_does_not_stand_for_the_corrected_row() {
+    expect_corrected_sent(Corrected::Here).await;
+}
+
+/// Positions of another cluster's WAL say nothing of a gap of this one's.
+#[tokio::test]
+async fn a_decision_of_another_cluster_does_not_stand_for_a_row() {
+    expect_corrected_sent(Corrected::OnAnotherCluster).await;
+}
+
+async fn expect_corrected_sent(corrected: Corrected) {
     let builder =
         Fixture::builder().set("on_error.bad_row", "dead_letter").set("dead_letters.topic", "");
     let mut fixture = builder.prepare().await.unwrap();
@@ -118,6 +145,15 @@ async fn a_dropped_dead_letter_does_not_stand_for_the_corrected_row() {
     lose_the_slot(&mut fixture, &session).await;
     session.batch_execute(&format!("DELETE FROM outbox WHERE id = '{FIRST}'")).await.unwrap();
     insert(&fixture, &session, FIRST, r#"{"corrected": 1}"#).await;
+    if corrected == Corrected::OnAnotherCluster {
+        session.batch_execute(OF_ANOTHER_CLUSTER).await.unwrap();
+        let (exit, _, said) = recover(&fixture, &[]).await;
+        assert_eq!(exit, Some(1), "{said}");
+        assert!(said.contains("P036: ") && said.contains("dead-letters adopt"), "{said}");
+        // Without any held event, as where only a row was skipped, nothing asks for it.
+        session.batch_execute("DELETE FROM outbox_router.held_version").await.unwrap();
+        session.batch_execute("DELETE FROM outbox_router.held").await.unwrap();
+    }
     let (exit, answer, said) = recover(&fixture, &[]).await;
     assert_eq!((exit, &answer["closed"]), (Some(0), &json!(true)), "{answer:#}{said}");
     assert_eq!(answer["tables"][0]["decided"], 0, "{answer:#}{said}");

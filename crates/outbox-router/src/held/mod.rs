@@ -26,6 +26,7 @@ pub use pipeline::Pipeline;
 pub(crate) use reading::{is_table_readable, read_table};
 pub use store::{HeldStore, Keep};
 pub use stream::HeldStream;
+pub(crate) use version::check_own;
 
 /// The code of rows that did not arrive whole.
 pub(crate) const CUT: &str = relay::Code::RowTooLarge.as_str();

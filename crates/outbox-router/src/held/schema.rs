@@ -20,7 +20,7 @@ const OBJECTS: &[(&str, &str)] = &[
     ("finds what is open of a key, in order", HELD_OPEN),
     ("finds what a person has decided", HELD_DECIDED),
     ("who decided what about a dead letter, and why", DECISION),
-    ("whose row a skip gives up, in a table of an earlier version", DECISION_TABLE),
+    ("whose row a skip gives up, in a table of an earlier version", DECISION_COLUMNS),
 ];
 
 /// `commit_lsn` and `event_index` are what an event is known by: the server sends the same for the
@@ -79,6 +79,7 @@ create table if not exists \"outbox_router\".\"decision\" (
     \"event_index\"  bigint,
     \"event_id\"     text,
     \"table_name\"   text,
+    \"system_id\"    text,
     \"action\"       text        not null check (\"action\" in ('requeue', 'drop', 'skip')),
     \"reason\"       text,
     \"decided_by\"   text        not null default session_user,
@@ -86,11 +87,12 @@ create table if not exists \"outbox_router\".\"decision\" (
 )";
 
 /// Whoever owns the table may add it; where it is there, nothing needs to be owned.
-const DECISION_TABLE: &str = "\
-do 'begin if not exists (select from pg_attribute \
-    where attrelid = ''outbox_router.decision''::regclass and attname = ''table_name'' \
-    and not attisdropped) then \
-  alter table \"outbox_router\".\"decision\" add column \"table_name\" text; end if; end'";
+const DECISION_COLUMNS: &str = "\
+do 'begin if 2 > (select count(*) from pg_attribute \
+    where attrelid = ''outbox_router.decision''::regclass \
+    and attname in (''table_name'', ''system_id'') and not attisdropped) then \
+  alter table \"outbox_router\".\"decision\" add column if not exists \"table_name\" text, \
+    add column if not exists \"system_id\" text; end if; end'";
 
 /// The statements in their order. Without a role, nothing is granted: the role that runs them owns
 /// the tables and may use them.

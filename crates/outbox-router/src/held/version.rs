@@ -6,7 +6,7 @@ use relay::{
     held::{OpenCount, TableMark, TableVersion},
     source::History,
 };
-use tokio_postgres::Row;
+use tokio_postgres::{Client, Row};
 
 use super::{
     failure::unsuitable,
@@ -14,6 +14,7 @@ use super::{
     session::Sql,
     values::{count, get},
 };
+use crate::postgres::sql_failure;
 
 /// The statement writes, so that it returns when its commit is as durable as the server is
 /// configured for: what a session reads may be a commit that still waited for a synchronous standby
@@ -40,8 +41,25 @@ pub(super) async fn read(
 /// Checks that the row, and so the pipeline's rows in the table, are of this database cluster: LSNs
 /// of another would be compared with those of this stream.
 pub(super) fn check_cluster(row: Option<&Row>, stream: &History) -> Result<(), Failure> {
-    let Some(row) = row else { return Ok(()) };
-    let theirs: &str = get(row, "system_id")?;
+    row.map_or(Ok(()), |row| check_system(get(row, "system_id")?, stream))
+}
+
+/// The same, for a command.
+///
+/// # Errors
+/// They are of another cluster, or the table cannot be read.
+pub(crate) async fn check_own(
+    client: &Client,
+    (pipeline, slot): (&str, &str),
+    here: &History,
+) -> Result<(), Failure> {
+    let query =
+        "select system_id from outbox_router.held_version where pipeline = $1 and slot = $2";
+    let row = client.query_opt(query, &[&pipeline, &slot]).await.map_err(sql_failure)?;
+    check_cluster(row.as_ref(), here)
+}
+
+fn check_system(theirs: &str, stream: &History) -> Result<(), Failure> {
     if theirs == stream.system_id {
         return Ok(());
     }

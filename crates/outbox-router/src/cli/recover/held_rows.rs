@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use relay::{Lsn, source::Gap};
 use tokio_postgres::Client;
 
-use super::table::{ComparedTable, begin_of, of_table};
+use super::table::{ComparedTable, decided_since, of_table};
 use crate::{
     cli::{TaskError, dead_letters::columns},
     config::Config,
@@ -32,7 +32,8 @@ pub(super) async fn is_of_none(
 ) -> Result<Vec<String>, TaskError> {
     let Ok(id) = &table.rows.columns.id else { return Ok(Vec::new()) };
     let id = format!("concat({})", rows.column(id));
-    let contents = contents(client, config, (table, &rows.aggregate(&id)), begin_of(gaps)).await?;
+    let contents =
+        contents(client, config, (table, &rows.aggregate(&id)), decided_since(gaps)).await?;
     let name = quote_table(&table.rows.row.table);
     let none_of = contents.iter().map(|(columns, events)| {
         let texts: Vec<String> = columns

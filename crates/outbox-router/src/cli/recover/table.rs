@@ -3,7 +3,7 @@
 use relay::{
     Case, Code, Failure, Lsn,
     delivered::compared::{HasTime, Released, Rows, Scope, TimeColumn},
-    source::Gap,
+    source::{Gap, History},
 };
 use tokio_postgres::{Client, types::Type};
 
@@ -228,30 +228,33 @@ impl ComparedTable {
 
     /// The rows among these but for those of events that were held, dropped or skipped in the
     /// gaps, by their ids; [`held_rows`](super::held_rows) knows those from before. `None` where
-    /// nothing was ever held. A skip that names no table, as those of earlier versions, may be that
-    /// of a row of another one, and leaves nothing out.
+    /// nothing was ever held. A skip that names no table, or not this cluster, as those of earlier
+    /// versions, may be that of another row, and leaves nothing out.
     pub(super) async fn without_decided(
         &self,
         client: &Client,
         config: &Config,
         (rows, gaps): (&Query, &[Gap]),
+        here: &History,
     ) -> Result<Option<Query>, TaskError> {
         let (Ok(id), true) = (&self.rows.columns.id, is_held_readable(client).await?) else {
             return Ok(None);
         };
+        held::check_own(client, (&config.name, config.postgres.slot.as_str()), here).await?;
         let mut query = rows.clone();
         let id = query.column(id);
         let of_table = of_table(config, &self.rows);
-        let begin = begin_of(gaps);
+        let begin = decided_since(gaps);
         query.and(format!(
             "not exists (select from outbox_router.held h where {of_table} \
                and h.state <> 'delivered' \
                and h.commit_lsn >= '{begin}' and h.event_id = concat({id}))"
         ));
-        if skip::names_tables(client).await? {
+        if skip::names_rows(client).await? {
+            let here = quote_literal(&here.system_id);
             query.and(format!(
                 "not exists (select from outbox_router.decision d where {of_table} \
-                   and d.action = 'skip' \
+                   and d.action = 'skip' and d.system_id = {here} \
                    and d.commit_lsn >= '{begin}' and d.event_id = concat({id}))"
             ));
         }
@@ -330,9 +333,13 @@ fn is_released(rows: &OutboxRows, id: &OrderColumn, config: &Config) -> String {
     )
 }
 
-/// The first position at risk in any of these gaps.
-pub(super) fn begin_of(gaps: &[Gap]) -> Lsn {
-    gaps.iter().map(|gap| gap.interval.begins_at()).min().unwrap_or(Lsn::ZERO)
+/// The first position at risk in any of these gaps: events from there on are of the gaps. Where a
+/// gap has no beginning, as on another cluster, every event is from before it.
+pub(super) fn decided_since(gaps: &[Gap]) -> Lsn {
+    let begins = gaps.iter().map(|gap| gap.interval.from.as_ref().map(|from| from.lsn));
+    let known: Option<Vec<Lsn>> = begins.collect();
+    let first = known.and_then(|begins| begins.into_iter().min());
+    first.unwrap_or(Lsn::from_u64(u64::MAX))
 }
 
 /// The condition that an event, or a decision about one, is of this pipeline and of this table.
@@ -385,4 +392,25 @@ pub(super) async fn is_held_readable(client: &Client) -> Result<bool, TaskError>
     let what = "the role may not see which events are held or skipped: grant usage on schema \
                 outbox_router, and select on outbox_router.held and outbox_router.decision, to it";
     Err(Failure::of(Case::CommandDenied, what).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use relay::source::{Interval, Mark};
+
+    use super::*;
+
+    fn gap(from: Option<u64>) -> Gap {
+        let mark = |lsn| Mark { lsn: Lsn::from_u64(lsn), at: None };
+        let interval = Interval { from: from.map(mark), to: mark(0) };
+        Gap::new(Failure::new(Code::HistoryChanged, "gone"), interval)
+    }
+
+    #[test]
+    fn a_gap_without_a_beginning_has_no_event_that_was_decided_about() {
+        assert_eq!(decided_since(&[gap(Some(7)), gap(Some(5))]), Lsn::from_u64(5));
+        for unknown in [&[gap(None)][..], &[gap(Some(5)), gap(None)]] {
+            assert_eq!(decided_since(unknown), Lsn::from_u64(u64::MAX));
+        }
+    }
 }

@@ -393,8 +393,14 @@ impl Recovery<'_> {
             }
         };
         let missing_count = count(&missing).await?;
-        let mut undecided =
-            table.without_decided(self.reader, self.config, (&missing, self.gaps)).await?;
+        let mut undecided = table
+            .without_decided(
+                self.reader,
+                self.config,
+                (&missing, self.gaps),
+                &self.reading.server.history,
+            )
+            .await?;
         if let Some(query) = &mut undecided {
             let of = (table, &missing);
             let none_of = held_rows::is_of_none(self.reader, self.config, of, self.gaps).await?;

@@ -5,6 +5,7 @@ use tokio_postgres::{Client, types::ToSql};
 
 use crate::{
     cli::{TaskError, connect, dead_letters::DecidedBy, decision_args::Decider},
+    monitor::server,
     postgres::{quote_literal, utc},
 };
 
@@ -58,12 +59,12 @@ pub(super) async fn read(client: &Client, place: Place<'_>) -> Result<Option<Dec
     Ok(Some(Decided { at: row.try_get(0)?, by: row.try_get(1)?, reason: row.try_get(2)? }))
 }
 
-/// Whether a decision says whose row it is about: the table of an earlier version lacks the column
-/// until `setup --dead-letters` adds it.
-pub(in crate::cli) async fn names_tables(client: &Client) -> Result<bool, TaskError> {
-    let query = "select exists (select from pg_attribute \
-         where attrelid = to_regclass('outbox_router.decision') and attname = 'table_name' \
-         and not attisdropped)";
+/// Whether a decision says whose row it is about, of which table and of which cluster: the table of
+/// an earlier version lacks the columns until `setup --dead-letters` adds them.
+pub(in crate::cli) async fn names_rows(client: &Client) -> Result<bool, TaskError> {
+    let query = "select 2 = (select count(*) from pg_attribute \
+         where attrelid = to_regclass('outbox_router.decision') \
+         and attname in ('table_name', 'system_id') and not attisdropped)";
     Ok(client.query_one(query, &[]).await?.try_get(0)?)
 }
 
@@ -98,6 +99,8 @@ pub(super) async fn write(
     place: Place<'_>,
     decider: &Decider<'_>,
 ) -> Result<Written, TaskError> {
+    // A role that may not ask notes no cluster, and its skip counts for no later gap.
+    let here = server::identity(&mut &*client).await.map(|here| here.system_id).ok();
     // A rollback needs no statement: on an error the command ends, and with it the session.
     client.batch_execute("begin isolation level read committed read write").await?;
     let lsn = place.commit_lsn.to_string();
@@ -106,19 +109,21 @@ pub(super) async fn write(
     if let Some(decided) = read(client, place).await? {
         return Ok(Written::Before(decided));
     }
-    let names_tables = names_tables(client).await?;
+    let names_rows = names_rows(client).await?;
     let mut parameters = with(&place, &lsn);
     let decided: [&(dyn ToSql + Sync); 2] = [&decider.reason, &decider.by];
     parameters.extend(decided);
-    let table = names_tables.then(|| quote_literal(&place.table.to_string()));
-    let (column, value) = match &table {
-        Some(table) => (", table_name", format!(", {table}")),
-        None => ("", String::new()),
+    let (columns, values) = if names_rows {
+        let table = quote_literal(&place.table.to_string());
+        let here = here.as_deref().map_or_else(|| "null".to_owned(), quote_literal);
+        (", table_name, system_id", format!(", {table}, {here}"))
+    } else {
+        ("", String::new())
     };
     let record = format!(
         "insert into outbox_router.decision \
-         (pipeline, slot, commit_lsn, event_id, action, reason, decided_by{column}) \
-         values ($1, $2, $3::text::pg_lsn, $4, 'skip', $5, $6::text || ' as ' || session_user{value})"
+         (pipeline, slot, commit_lsn, event_id, action, reason, decided_by{columns}) \
+         values ($1, $2, $3::text::pg_lsn, $4, 'skip', $5, $6::text || ' as ' || session_user{values})"
     );
     client.execute(&record, &parameters).await.map_err(failure)?;
     client.batch_execute("commit").await?;

@@ -41,7 +41,7 @@ use super::{
 };
 use crate::config::Config;
 use decisions::{Decided, Place, Written};
-pub(super) use decisions::{names_tables, of_event};
+pub(super) use decisions::{names_rows, of_event};
 use standing::Standing;
 
 const CONSEQUENCE: &str = "\
