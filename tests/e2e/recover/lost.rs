@@ -2,16 +2,16 @@
 
 use std::time::SystemTime;
 
-use e2e::{Fixture, LONG_DEADLINE, SHORT_DEADLINE, SLOT, wait_committed};
+use e2e::{Fixture, FixtureBuilder, LONG_DEADLINE, SHORT_DEADLINE, SLOT, wait_committed};
 use rdkafka::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use serde_json::Value;
 use testbed::load::{Preset, Schema};
-use testbed::postgres::{DATABASE, SUPERUSER};
+use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
 use testbed::wait::eventually;
 
-use super::{drop_slot, line, load, recover, streaming, wait_failed, write};
+use super::{drop_slot, expect_closed, line, load, recover, streaming, wait_failed, write};
 
 const HOUR_MS: i64 = 3_600_000;
 /// Kafka refuses a time that is more than an hour ahead.
@@ -245,49 +245,99 @@ async fn records_whose_times_are_an_hour_off_are_found() {
 #[tokio::test]
 async fn an_event_that_left_the_held_ones_since_kafkas_snapshot_is_compared_however_old_its_row_is()
 {
-    let builder = Fixture::builder()
-        .schema(Schema::new(Preset::Default).types(&["order", "invoice"]))
-        .set("on_error.too_large", "dead_letter")
-        .set("dead_letters.topic", "");
+    let builder =
+        of_invoices().set("on_error.too_large", "dead_letter").set("dead_letters.topic", "");
     let mut fixture = builder.prepare().await.unwrap();
-    let url = fixture.postgres.url(SUPERUSER, DATABASE);
-    let made = ["setup", "--apply", "--dead-letters", "--admin-url", &url];
-    let made = fixture.router.command(&made).await.unwrap();
+    let made = admin(&fixture, &["setup", "--apply", "--dead-letters"]).await;
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let invoices = fixture.topics[1].clone();
-    let limit = |bytes| [("max.message.bytes", bytes)];
-    fixture.kafka.set_topic(&invoices, &limit("1000")).await.unwrap();
+    limit_invoices(&fixture, "1000").await;
     let session = fixture.session().await.unwrap();
     session.batch_execute("CREATE INDEX ON outbox (created_at)").await.unwrap();
     fixture.start_accepted().await.unwrap();
-    let invoice = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) \
-         VALUES ('invoice', 'key', 'Changed', jsonb_build_object('n', repeat('n', 5000)))";
-    session.batch_execute(invoice).await.unwrap();
+    session.batch_execute(INVOICE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    fixture.kafka.set_topic(&invoices, &limit("1000000")).await.unwrap();
+    limit_invoices(&fixture, "1000000").await;
     write(&fixture, &session, 20).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let requeue = ["dead-letters", "requeue", "--all", "--yes", "--admin-url", &url];
-    let requeued = fixture.router.command(&requeue).await.unwrap();
+    let requeued = admin(&fixture, &["dead-letters", "requeue", "--all", "--yes"]).await;
     assert!(requeued.status.success(), "{}", String::from_utf8_lossy(&requeued.stderr));
-    let sent = async || {
-        Ok((fixture.kafka.end_offsets(&invoices).await?.iter().sum::<i64>() == 1).then_some(()))
-    };
-    eventually(SHORT_DEADLINE, "the event is sent", sent).await.unwrap();
+    wait_invoice(&fixture).await;
     let is_empty = |status: &Value| status["held"]["events"] == 0;
     fixture.router.wait_status("nothing is held", SHORT_DEADLINE, is_empty).await.unwrap();
     fixture.kill_router().await.unwrap();
+    expect_invoice_again(&fixture, &session).await;
+}
 
-    fixture.kafka.delete_topic(&invoices).await.unwrap();
-    fixture.kafka.create_topic(&invoices, 1, &[]).await.unwrap();
+/// As above, and `recover` had left the row out before, since it was too large.
+#[tokio::test]
+async fn a_row_that_was_left_out_and_sent_since_kafkas_snapshot_is_compared_however_old_it_is() {
+    let (mut fixture, session) = streaming(of_invoices()).await;
+    limit_invoices(&fixture, "1000").await;
+    write(&fixture, &session, 5).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    session.batch_execute(INVOICE).await.unwrap();
+    drop_slot(&session).await;
+    let (exit, answer, said) = recover(&fixture, &["--skip-bad"]).await;
+    assert_eq!((exit, &answer["tables"][0]["left_out"]), (Some(0), &1.into()), "{answer:#}{said}");
+    limit_invoices(&fixture, "1000000").await;
+    fixture.restart().await.unwrap();
     write(&fixture, &session, 20).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let requeue = ["dead-letters", "requeue", "--left-out", "--all", "--yes"];
+    let requeued = admin(&fixture, &requeue).await;
+    assert!(requeued.status.success(), "{}", String::from_utf8_lossy(&requeued.stderr));
+    wait_invoice(&fixture).await;
+    let listed = admin(&fixture, &["dead-letters", "list", "--left-out", "--json"]).await;
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(listed["left_out"], serde_json::json!([]), "{listed:#}");
+    fixture.kill_router().await.unwrap();
+    expect_invoice_again(&fixture, &session).await;
+}
+
+/// A fixture with a topic for invoices alone.
+fn of_invoices() -> FixtureBuilder {
+    Fixture::builder().schema(Schema::new(Preset::Default).types(&["order", "invoice"]))
+}
+
+/// Larger than 1000 bytes.
+const INVOICE: &str = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) \
+    VALUES ('invoice', 'key', 'Changed', jsonb_build_object('n', repeat('n', 5000)))";
+
+fn topic_of_invoices(fixture: &Fixture) -> &str {
+    fixture.topics.get(1).unwrap()
+}
+
+async fn limit_invoices(fixture: &Fixture, bytes: &str) {
+    let limit = [("max.message.bytes", bytes)];
+    fixture.kafka.set_topic(topic_of_invoices(fixture), &limit).await.unwrap();
+}
+
+async fn invoices(fixture: &Fixture) -> i64 {
+    fixture.kafka.end_offsets(topic_of_invoices(fixture)).await.unwrap().iter().sum()
+}
+
+async fn wait_invoice(fixture: &Fixture) {
+    let sent = async || Ok((invoices(fixture).await == 1).then_some(()));
+    eventually(SHORT_DEADLINE, "the event is sent", sent).await.unwrap();
+}
+
+/// Runs a command as a superuser.
+async fn admin(fixture: &Fixture, line: &[&str]) -> std::process::Output {
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    fixture.router.command(&[line, &["--admin-url", &url]].concat()).await.unwrap()
+}
+
+/// Takes the topic of the invoice back to before its record, and the slot past later rows.
+async fn expect_invoice_again(fixture: &Fixture, session: &DatabaseSession) {
+    let invoices_topic = topic_of_invoices(fixture);
+    fixture.kafka.delete_topic(invoices_topic).await.unwrap();
+    fixture.kafka.create_topic(invoices_topic, 1, &[]).await.unwrap();
+    write(fixture, session, 20).await;
     let advance = "SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())";
     session.query_one(advance, &[&SLOT]).await.unwrap();
-    let (exit, answer, said) = recover(&fixture, &["--drop-slot"]).await;
-    assert_eq!((exit, &answer["closed"]), (Some(0), &serde_json::json!(true)), "{answer:#}{said}");
-    assert_eq!(answer["tables"][0]["missing"], 21, "{answer:#}{said}");
-    let offsets = fixture.kafka.end_offsets(&invoices).await.unwrap();
-    assert_eq!(offsets.iter().sum::<i64>(), 1, "{answer:#}{said}");
+    expect_closed(&recover(fixture, &["--drop-slot"]).await, &[("missing", 21)]);
+    assert_eq!(invoices(fixture).await, 1);
 }
 
 /// A writer's time that means "for ever" is later than what 64 bits of microseconds count to.

@@ -48,6 +48,16 @@ async fn recover(fixture: &Fixture, more: &[&str]) -> (Option<i32>, Value, Strin
     fixture.json_command(&line(fixture, more)).await.unwrap()
 }
 
+/// Checks that the command has closed the gap, and what it has counted in the only table.
+fn expect_closed((exit, answer, said): &(Option<i32>, Value, String), counts: &[(&str, u64)]) {
+    let is_closed = answer.pointer("/closed") == Some(&Value::Bool(true));
+    assert!(*exit == Some(0) && is_closed, "{exit:?} {answer:#}{said}");
+    for (name, count) in counts {
+        let counted = answer.pointer(&format!("/tables/0/{name}")).and_then(Value::as_u64);
+        assert_eq!(counted, Some(*count), "{name}: {answer:#}{said}");
+    }
+}
+
 /// Writes `rows` rows of ten keys.
 async fn write(fixture: &Fixture, session: &DatabaseSession, rows: i32) {
     let aggregate_type = fixture.schema.types.first().unwrap();

@@ -23,7 +23,7 @@ mod version;
 
 pub(crate) use existence::{are_readable, exists};
 pub use pipeline::Pipeline;
-pub(crate) use reading::{is_table_readable, read_table};
+pub(crate) use reading::{is_table_readable, not_of_others, read_table};
 pub use store::{HeldStore, Keep};
 pub use stream::HeldStream;
 pub(crate) use version::check_own;

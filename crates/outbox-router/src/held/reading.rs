@@ -1,7 +1,7 @@
 //! What a pipeline has in the table, for commands.
 
 use relay::{
-    Failure,
+    Failure, TableName,
     held::{TableFound, TableMark, TableReading, TableVersion},
 };
 
@@ -23,6 +23,20 @@ pub(crate) async fn is_table_readable(client: &Client) -> Result<bool, tokio_pos
         where n.nspname = 'outbox_router' and c.relname = 'held'";
     let readable = client.query_opt(statement, &[]).await?;
     Ok(readable.map(|row| row.try_get(0)).transpose()?.unwrap_or(false))
+}
+
+/// The condition, after others, that an event is not of another table of the configuration. It may
+/// be of this one, which perhaps had another name.
+pub(crate) fn not_of_others<'n>(
+    table: &TableName,
+    configured: impl Iterator<Item = &'n TableName>,
+) -> String {
+    let others = configured.filter(|other| *other != table);
+    let others: Vec<String> = others.map(|other| quote_literal(&other.to_string())).collect();
+    match others.as_slice() {
+        [] => String::new(),
+        names => format!(" and table_name not in ({})", names.join(", ")),
+    }
 }
 
 /// Looks for the table, and reads it where this role may.

@@ -1,6 +1,7 @@
 //! Rows that a person has left out of what was sent, since they cannot become a record, in
 //! `outbox_router.left_out`. They are in no topic, and older than the slot, so retention would take
-//! them for delivered ones: it keeps them by [`is_left_out`].
+//! them for delivered ones: it keeps them by [`is_left_out`]. The line of one that was sent since
+//! stays: where Kafka is taken back to a copy from before, that record is gone.
 
 use relay::{Case, Failure, Name, TableName, witness::RowsLeftOut};
 use tokio_postgres::{Client, Row};
@@ -24,18 +25,24 @@ create table if not exists \"outbox_router\".\"left_out\" (
     \"left_out_at\" timestamptz not null default now(),
     \"id_column\"   text,
     \"rows\"        bigint,
+    \"sent_at\"     timestamptz,
     primary key (\"pipeline\", \"table_oid\", \"event_id\")
 )";
 
 /// The table that an earlier version has made is without the last columns.
 const COLUMNS: &str = "\
 alter table \"outbox_router\".\"left_out\" \
-add column if not exists \"id_column\" text, add column if not exists \"rows\" bigint";
+add column if not exists \"id_column\" text, add column if not exists \"rows\" bigint, \
+add column if not exists \"sent_at\" timestamptz";
 
 const HAS_COLUMNS: &str = "\
-select count(*) = 2 from pg_attribute \
-where attrelid = 'outbox_router.left_out'::regclass and attname in ('id_column', 'rows') \
-  and not attisdropped";
+select count(*) = 3 from pg_attribute \
+where attrelid = 'outbox_router.left_out'::regclass \
+  and attname in ('id_column', 'rows', 'sent_at') and not attisdropped";
+
+/// The condition that the row of an entry `o` is in no topic: one that was sent since has a time.
+/// The table that an earlier version has made is without it, and its entries are all of such rows.
+const UNSENT: &str = "to_jsonb(o) ->> 'sent_at' is null";
 
 /// A row that was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,7 +147,7 @@ pub(super) async fn note(
          on conflict (pipeline, table_oid, event_id) do update \
          set slot = excluded.slot, run = excluded.run, code = excluded.code, \
            error = excluded.error, left_out_at = excluded.left_out_at, \
-           id_column = excluded.id_column, rows = excluded.rows + \
+           id_column = excluded.id_column, sent_at = null, rows = excluded.rows + \
              case when o.run = excluded.run then coalesce(o.rows, 1) else 0 end";
     let noted = client.execute(statement, &[&run, &table, &ids, &codes, &errors, &columns]).await;
     noted.map(drop).map_err(sql_failure)
@@ -172,7 +179,8 @@ pub(crate) struct Selected {
     pub(crate) table: Option<TableName>,
 }
 
-/// Entries of a pipeline, those of a table together. Only where the table [`exists`].
+/// Entries of a pipeline whose rows are in no topic, those of a table together. Only where the table
+/// [`exists`].
 ///
 /// # Errors
 /// The role may not read them, or the connection breaks.
@@ -189,7 +197,7 @@ pub(crate) async fn entries(
            (select coalesce(pg_partition_root(o.table_oid), o.table_oid)::oid) r (oid) \
            left join pg_class c on c.oid = r.oid \
            left join pg_namespace n on n.oid = c.relnamespace \
-         where o.pipeline = $1 and ($2::text[] is null or o.event_id = any($2)) \
+         where o.pipeline = $1 and {UNSENT} and ($2::text[] is null or o.event_id = any($2)) \
            and ($3::text[] is null or o.code = any($3)) \
            and ($4::text is null or o.left_out_at >= $4::text::timestamptz) \
            and ($5::text is null or (n.nspname::text, c.relname::text) = ($5, $6)) \
@@ -229,7 +237,7 @@ pub(crate) async fn count_of_tables(
          from outbox_router.left_out o left join pg_class c \
            on c.oid = coalesce(pg_partition_root(o.table_oid), o.table_oid)::oid \
          left join pg_namespace n on n.oid = c.relnamespace \
-         where o.pipeline = {} group by 1, 2 order by 1, 2",
+         where o.pipeline = {} and {UNSENT} group by 1, 2 order by 1, 2",
         quote_literal(pipeline)
     );
     let mut counts = Vec::new();
@@ -251,18 +259,32 @@ fn entry(row: &Row) -> Result<Entry, tokio_postgres::Error> {
     Ok(Entry { oid, root, table, row: row_of, rows, at, run })
 }
 
-/// Deletes entries about which a person has decided: retention may remove their rows then.
+/// How an entry is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// Its row was sent.
+    Sent,
+    /// A person has given its row up.
+    GivenUp,
+}
+
+/// Settles entries: retention may remove their rows then.
 ///
 /// # Errors
-/// The role may not delete them, or the connection breaks.
-pub(crate) async fn delete(
+/// The role may not write them, or the connection breaks.
+pub(crate) async fn settle(
     client: &Client,
     pipeline: &str,
     (table, ids): (u32, &[String]),
+    settled: Settled,
 ) -> Result<(), Failure> {
-    let statement = "delete from outbox_router.left_out \
-         where pipeline = $1 and table_oid = $2::oid and event_id = any($3)";
-    client.execute(statement, &[&pipeline, &table, &ids]).await.map(drop).map_err(sql_failure)
+    let settle = match settled {
+        Settled::Sent => "update outbox_router.left_out set sent_at = now()",
+        Settled::GivenUp => "delete from outbox_router.left_out",
+    };
+    let statement =
+        format!("{settle} where pipeline = $1 and table_oid = $2::oid and event_id = any($3)");
+    client.execute(&statement, &[&pipeline, &table, &ids]).await.map(drop).map_err(sql_failure)
 }
 
 /// The values of a row `t` as texts, each as `concat` writes it: as the stream does. A cast would
@@ -319,15 +341,30 @@ pub(crate) fn count_unfound(ids: &str, table: Searched<'_>, of_all: &[String]) -
     [count(&of_id), count(of_all)]
 }
 
-/// The condition that an entry `o` is one of a pipeline, and of a table, of one of its partitions,
-/// or of a table that is gone: that may be any, since one that was restored from a dump has another
-/// OID.
+/// The condition that an entry `o` is of a row in no topic, and is one of a pipeline, and of a table,
+/// of one of its partitions, or of a table that is gone: that may be any, since one that was
+/// restored from a dump has another OID.
 pub(crate) fn is_of(pipeline: &str, table: u32) -> String {
     format!("o.pipeline = {} and {}", quote_literal(pipeline), is_of_table(pipeline, table))
 }
 
 /// The same for an entry of whichever pipeline, but for tables of others that are gone.
 pub(crate) fn is_of_table(pipeline: &str, table: u32) -> String {
+    format!("{UNSENT} and {}", is_of_relation(pipeline, table))
+}
+
+/// The ids of a pipeline's rows of a table that were left out, and sent since. Only where the table
+/// [`exists`].
+pub(crate) fn sent_ids(pipeline: &str, table: u32) -> String {
+    let of_relation = is_of_relation(pipeline, table);
+    format!(
+        "select o.event_id from outbox_router.left_out o \
+         where o.pipeline = {} and not ({UNSENT}) and {of_relation}",
+        quote_literal(pipeline)
+    )
+}
+
+fn is_of_relation(pipeline: &str, table: u32) -> String {
     let pipeline = quote_literal(pipeline);
     // pg_partition_tree would lock each partition.
     format!(

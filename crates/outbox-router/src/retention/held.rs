@@ -8,7 +8,7 @@ use super::{
     settings::RetentionSettings,
 };
 use crate::{
-    held::{CUT, Pipeline, read_table},
+    held::{CUT, Pipeline, not_of_others, read_table},
     postgres::{quote_identifier, quote_literal},
     republish::left_out::{self, Searched},
 };
@@ -110,16 +110,6 @@ pub(super) async fn check_named(
             );
             Err(Failure::of(Case::RetentionHeldUnknown, what))
         }
-    }
-}
-
-/// The condition, after others, that an event is not of another table of the configuration.
-fn not_of_others<'n>(table: &TableName, configured: impl Iterator<Item = &'n TableName>) -> String {
-    let others = configured.filter(|other| *other != table);
-    let others: Vec<String> = others.map(|other| quote_literal(&other.to_string())).collect();
-    match others.as_slice() {
-        [] => String::new(),
-        names => format!(" and table_name not in ({})", names.join(", ")),
     }
 }
 

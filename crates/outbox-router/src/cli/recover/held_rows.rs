@@ -1,12 +1,13 @@
-//! Events from before the gaps that are held, or were dropped. Each stands for its own row, which
-//! has all the columns that the event has: the id alone may be that of a corrected row by now.
+//! Events from before the gaps that are held, or were dropped, and those of a table by another name,
+//! which this one perhaps had. Each stands for its own row, which has all the columns that the event
+//! has: the id alone may be that of a corrected row by now, or of another table.
 
 use std::collections::BTreeMap;
 
 use relay::{Lsn, source::Gap};
 use tokio_postgres::Client;
 
-use super::table::{ComparedTable, decided_since, of_table};
+use super::table::{ComparedTable, decided_since, of_table_or_former_name};
 use crate::{
     cli::{TaskError, dead_letters::columns},
     config::Config,
@@ -60,10 +61,11 @@ async fn contents(
     let query = format!(
         "select h.event_id, h.messages, h.commit_lsn::text, h.event_index from outbox_router.held h \
          where {} and h.state <> 'delivered' \
-           and h.commit_lsn < '{since}' and h.event_id in ({ids}) \
+           and (h.commit_lsn < '{since}' or h.table_name <> {}) and h.event_id in ({ids}) \
            and (h.commit_lsn, h.event_index) > ($1::text::pg_lsn, $2::int8) \
          order by h.commit_lsn, h.event_index limit {CHUNK}",
-        of_table(config, &table.rows)
+        of_table_or_former_name(config, &table.rows),
+        quote_literal(&table.rows.row.table.to_string())
     );
     let known = |name: &String| table.rows.row.columns.iter().any(|column| column.name == *name);
     let (mut contents, mut place) = (Contents::new(), ("0/0".to_owned(), -1_i64));

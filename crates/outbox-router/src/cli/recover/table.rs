@@ -23,7 +23,10 @@ use crate::{
     config::Config,
     held,
     postgres::{quote_identifier, quote_literal, quote_table},
-    republish::selection::{Columns, OrderColumn, Query},
+    republish::{
+        left_out,
+        selection::{Columns, OrderColumn, Query},
+    },
     retention::{NEXT, precedes_sql},
 };
 
@@ -43,7 +46,8 @@ pub(super) struct ComparedTable {
     time: Option<OrderColumn>,
     /// Which rows are compared.
     pub(super) scope: Scope,
-    /// The condition that a row is that of a released event, where those are compared.
+    /// The condition that a row is that of a released event, or was sent after it had been left
+    /// out, where those are compared.
     released: Option<String>,
     ids: Ids,
     pub(super) decided: DecidedRows,
@@ -101,12 +105,10 @@ impl ComparedTable {
             return Err(since::unknown(gaps, table).into());
         };
         let (ids, decided) = ids(client, &rows, args.ids).await?;
-        let mut released = None;
-        if let (Released::Compared, Ok(id)) = (scope.released(), &rows.columns.id)
-            && is_held_readable(client).await?
-        {
-            released = Some(is_released(&rows, id, config));
-        }
+        let released = match (scope.released(), &rows.columns.id) {
+            (Released::Compared, Ok(id)) => is_released(client, config, (&rows, id)).await?,
+            _ => None,
+        };
         Ok(Self { rows, number, time, scope, released, ids, decided })
     }
 
@@ -323,14 +325,25 @@ async fn ids(
 }
 
 /// The condition that a row has the id of an event that was delivered out of the table of held
-/// events.
-fn is_released(rows: &OutboxRows, id: &OrderColumn, config: &Config) -> String {
-    format!(
-        "concat({}) in (select h.event_id from outbox_router.held h where {} \
-           and h.state = 'delivered' and h.event_id is not null)",
-        rows.all().column(id),
-        of_table(config, rows)
-    )
+/// events, or of a row that was sent after it had been left out. `None`: no row can have one.
+async fn is_released(
+    client: &Client,
+    config: &Config,
+    (rows, id): (&OutboxRows, &OrderColumn),
+) -> Result<Option<String>, TaskError> {
+    let mut ids = Vec::new();
+    if is_held_readable(client).await? {
+        ids.push(format!(
+            "select h.event_id from outbox_router.held h where {} \
+               and h.state = 'delivered' and h.event_id is not null",
+            of_table_or_former_name(config, rows)
+        ));
+    }
+    if left_out::exists(client).await? {
+        ids.push(left_out::sent_ids(&config.name, rows.row.oid));
+    }
+    let id = rows.all().column(id);
+    Ok((!ids.is_empty()).then(|| format!("concat({id}) in ({})", ids.join(" union all "))))
 }
 
 /// The first position at risk in any of these gaps: events from there on are of the gaps. Where a
@@ -343,12 +356,23 @@ pub(super) fn decided_since(gaps: &[Gap]) -> Lsn {
 }
 
 /// The condition that an event, or a decision about one, is of this pipeline and of this table.
-pub(super) fn of_table(config: &Config, rows: &OutboxRows) -> String {
+fn of_table(config: &Config, rows: &OutboxRows) -> String {
+    let table = quote_literal(&rows.row.table.to_string());
+    format!("{} and table_name = {table}", of_pipeline(config))
+}
+
+/// The condition that an event is of this pipeline, and may be of this table: of none that another
+/// table of the configuration has the name of. The table may have had that name.
+pub(super) fn of_table_or_former_name(config: &Config, rows: &OutboxRows) -> String {
+    let configured = config.tables().map(|table| &table.name);
+    of_pipeline(config) + &held::not_of_others(&rows.row.table, configured)
+}
+
+fn of_pipeline(config: &Config) -> String {
     format!(
-        "(pipeline, slot, table_name) = ({}, {}, {})",
+        "(pipeline, slot) = ({}, {})",
         quote_literal(&config.name),
-        quote_literal(config.postgres.slot.as_str()),
-        quote_literal(&rows.row.table.to_string())
+        quote_literal(config.postgres.slot.as_str())
     )
 }
 

@@ -1,8 +1,8 @@
 //! `dead-letters --left-out`: the rows that `recover --skip-bad` or a back-fill has left out of
 //! what it sent, since they could not become a record, in `outbox_router.left_out`. They are in no
 //! topic and no stream, so nothing but a person settles them: `requeue` reads them from their table
-//! and sends them, `drop` gives them up. Both delete the entry, by which retention keeps the row,
-//! and leave a line in `outbox_router.republication`.
+//! and sends them, `drop` gives them up. Both settle the entry, by which retention keeps the row,
+//! and leave a line in `outbox_router.republication`; `drop` deletes the entry.
 //!
 //! # The JSON output
 //!

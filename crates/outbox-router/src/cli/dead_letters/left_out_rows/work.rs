@@ -14,7 +14,7 @@ use crate::{
     postgres::sql_failure,
     republish::{
         journal::{Completeness, Run, Subject},
-        left_out::{self, Entry},
+        left_out::{self, Entry, Settled},
     },
     wording::count,
 };
@@ -111,20 +111,22 @@ impl<'a> Work<'a> {
         Ok(run)
     }
 
-    /// Deletes the entries that are settled, and notes how it ended, at once.
+    /// Settles the entries that are sent or given up, and notes how it ended, at once.
     pub(super) async fn end(
         &self,
         run: &Run<'_>,
         rows: &[(Entry, Option<Outcome>)],
         (outcome, completeness): (&str, Completeness),
     ) -> Result<(), Failure> {
-        let is_settled =
-            |became: &Option<Outcome>| matches!(became, Some(Outcome::Sent | Outcome::Dropped));
-        let settled = rows.iter().filter(|(_, became)| is_settled(became));
-        let ids: Vec<String> = settled.map(|(entry, _)| entry.row.id.clone()).collect();
+        let (became, settled) = match self.decision {
+            Decision::Requeue => (Outcome::Sent, Settled::Sent),
+            Decision::Drop(_) => (Outcome::Dropped, Settled::GivenUp),
+        };
+        let of_it = rows.iter().filter(|(_, outcome)| *outcome == Some(became));
+        let ids: Vec<String> = of_it.map(|(entry, _)| entry.row.id.clone()).collect();
         let oid = rows.first().map_or(0, |(entry, _)| entry.oid);
         self.books.batch_execute("begin").await.map_err(sql_failure)?;
-        left_out::delete(self.books, &self.config.name, (oid, &ids)).await?;
+        left_out::settle(self.books, &self.config.name, (oid, &ids), settled).await?;
         run.end(outcome, completeness).await?;
         self.books.batch_execute("commit").await.map_err(sql_failure)
     }
