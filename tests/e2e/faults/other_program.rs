@@ -75,6 +75,8 @@ async fn a_router_that_stands_by_for_another_program_says_so_until_a_person_ends
     fixture.wait_streaming().await.unwrap();
     fixture.wait_delivered(SHORT_DEADLINE).await.unwrap();
     fixture.check().await.unwrap().clean().unwrap();
+    let is_ok = |status: &Value| text(status, "/verdict/word") == Some("ok");
+    fixture.router.wait_status("the verdict is OK", SHORT_DEADLINE, is_ok).await.unwrap();
     assert_eq!(fixture.router.get("/readyz").await.unwrap().status, 200);
     let (exit, told) = typed_status(&fixture).await;
     assert_eq!(exit, Some(0), "{told}");

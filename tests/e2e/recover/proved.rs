@@ -121,8 +121,9 @@ async fn neither_a_copy_nor_a_skip_of_another_table_stands_for_a_missing_row() {
     copy(own, &ids[6], None);
     producer.flush(SHORT_DEADLINE).unwrap();
     let skip = "INSERT INTO outbox_router.decision \
-         (pipeline, slot, commit_lsn, event_id, action, table_name) \
-         SELECT name, $1, pg_current_wal_lsn(), $2, 'skip', $3 FROM (VALUES ($4::text)) one (name)";
+         (pipeline, slot, commit_lsn, event_id, action, table_name, system_id) \
+         SELECT $4, $1, pg_current_wal_lsn(), $2, 'skip', $3, system_identifier::text \
+         FROM pg_control_system()";
     let pipeline = "outbox-router";
     let tables = [None, Some("public.b"), Some("public.outbox")];
     for (id, table) in ids[7..].iter().zip(tables) {
