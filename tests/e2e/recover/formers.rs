@@ -1,7 +1,7 @@
 //! An event is the row as it was inserted: neither what an UPDATE has made of it since, nor a
 //! former row of its id stands for it.
 
-use e2e::{Fixture, SHORT_DEADLINE};
+use e2e::{Fixture, SHORT_DEADLINE, SLOT};
 use serde_json::json;
 use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
 
@@ -155,6 +155,43 @@ async fn expect_corrected_sent(corrected: Corrected) {
         session.batch_execute("DELETE FROM outbox_router.held").await.unwrap();
     }
     expect_closed(&recover(&fixture, &[]).await, &[("decided", 0)]);
+    assert_eq!(records(&fixture, FIRST, "corrected").await, 1);
+}
+
+/// The application has deleted a row and written a corrected one under its id, before the slot was
+/// lost and the decision about the first was carried out: both are of the gap.
+#[tokio::test]
+async fn a_corrected_row_of_the_same_gap_is_asked_about_and_sent() {
+    let builder = Fixture::builder().set("on_error.bad_row", "dead_letter");
+    let builder = builder.set("dead_letters.topic", "");
+    let mut fixture = builder.prepare().await.unwrap();
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let made = ["setup", "--apply", "--dead-letters", "--admin-url", &url];
+    let made = fixture.router.command(&made).await.unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let session = fixture.session().await.unwrap();
+    session.batch_execute("CREATE INDEX ON outbox (created_at)").await.unwrap();
+    fixture.start_accepted().await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    let aggregate_type = fixture.schema.types.first().unwrap().clone();
+    let skip = format!(
+        "INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, headers) \
+         VALUES ('{FIRST}', '{aggregate_type}', 'key', 'Changed', '[1]'); \
+         INSERT INTO outbox_router.decision \
+         (pipeline, slot, commit_lsn, event_id, action, table_name, system_id) \
+         SELECT 'outbox-router', '{SLOT}', pg_current_wal_lsn(), '{FIRST}', 'skip', \
+           'public.outbox', system_identifier::text FROM pg_control_system(); \
+         DELETE FROM outbox WHERE id = '{FIRST}'"
+    );
+    session.batch_execute(&skip).await.unwrap();
+    insert(&fixture, &session, FIRST, r#"{"corrected": 1}"#).await;
+    drop_slot(&session).await;
+    let (exit, _, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("1 missing row of public.outbox with the id of an event"), "{said}");
+    assert!(said.contains("recover --ids-unique"), "{said}");
+    expect_closed(&recover(&fixture, &["--all"]).await, &[("decided_sent", 1), ("sent", 1)]);
     assert_eq!(records(&fixture, FIRST, "corrected").await, 1);
 }
 

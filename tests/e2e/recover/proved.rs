@@ -142,7 +142,8 @@ async fn neither_a_copy_nor_a_skip_of_another_table_stands_for_a_missing_row() {
     assert_eq!(decided(&fixture, &[]).await, [Some(0), Some(1)]);
     assert_eq!(decided(&fixture, &["--ids-unique"]).await, [Some(1), Some(0)]);
     session.batch_execute("ALTER TABLE outbox ADD PRIMARY KEY (id)").await.unwrap();
-    assert_eq!(decided(&fixture, &[]).await, [Some(1), Some(0)]);
+    // An index does not reach over deleted rows, and a skip has the id alone.
+    assert_eq!(decided(&fixture, &[]).await, [Some(0), Some(1)]);
     let (exit, _, said) = recover(&fixture, &[]).await;
     assert_eq!(exit, Some(1), "{said}");
     assert!(said.contains("with another record in their topic under the same id"), "{said}");

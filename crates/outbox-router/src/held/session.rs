@@ -20,17 +20,14 @@ use crate::{
         connection::{Driver, drive_without_limit},
         server,
     },
-    postgres::{Runs, Touched, refuse_foreign_code, sql_failure},
+    postgres::{Runs, Touched, refuse_foreign_code, sql::DURABLE, sql_failure},
 };
 
-/// Settings that the requests rely on. An event counts as settled when it is in the table, so a
-/// commit must have reached the disk; a stricter setting of the server stays. A statement that was
-/// given up ends by itself. Look-ups of keys take the index that has their order, whatever the
+/// Settings that the requests rely on, beside [`DURABLE`]: an event counts as settled when it is in
+/// the table. A statement that was given up ends by itself. Look-ups of keys take the index that has their order, whatever the
 /// server knows of the table; what has to be sorted is sorted anyway, at a cost that would have
 /// every such statement compiled.
 const SETTINGS: &str = "\
-    select set_config('synchronous_commit', 'local', false) \
-      where current_setting('synchronous_commit') = 'off'; \
     set statement_timeout = '20s'; set lock_timeout = '5s'; \
     set default_transaction_read_only = off; set row_security = off; set enable_sort = off; set jit = off";
 
@@ -90,7 +87,7 @@ impl Session {
         let SqlSession { client, mut driver } = open;
         let begin = async {
             check_server(&client, stream).await?;
-            client.batch_execute(SETTINGS).await.map_err(sql_failure)?;
+            client.batch_execute(&format!("{DURABLE}; {SETTINGS}")).await.map_err(sql_failure)?;
             refuse_foreign_code(&client, Touched::RouterSchema, Runs::Inserts).await?;
             let backend = read_backend(&client).await?;
             lock(&client, lock_key(pipeline), takes).await?;

@@ -19,6 +19,12 @@ use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
 use super::frames::FrameLimits;
 
+/// A statement: what the session commits has reached the disk, whatever the server does for others;
+/// a stricter setting of the server stays.
+pub(crate) const DURABLE: &str = "\
+    select pg_catalog.set_config('synchronous_commit', 'local', false) \
+      where pg_catalog.current_setting('synchronous_commit') = 'off'";
+
 /// Statements after which no limit of a role or a database ends a session that waits, or a long
 /// transaction (`transaction_timeout` is of PostgreSQL 17, `idle_session_timeout` of 14).
 pub(crate) const NO_TIMEOUTS: &str = "set idle_in_transaction_session_timeout = 0; \

@@ -13,7 +13,7 @@ use relay::{
 };
 
 use super::{
-    database::{Commit, Database, HeldState, Row, says},
+    database::{Commit, Database, Held, HeldState, Row, says},
     pipeline::Record,
     site::{Ids, Setup, Shape, seconds},
 };
@@ -123,8 +123,17 @@ pub fn compare(
     let missing: Vec<Row> = rows.iter().filter(|row| !known.contains(&row.id)).copied().collect();
     // Without a unique index, the event may have been of another row, which is deleted by now.
     let tells = shape.ids != Ids::Requests || selected == Selected::MissingIdsUnique;
-    let to_send: Vec<Row> =
-        missing.iter().filter(|row| !tells || !is_decided(snapshot, row, begin)).copied().collect();
+    // By the id alone, it may have been of a former row even with one.
+    let is_by_id =
+        |row: &Row| !is_decided(snapshot, row) && has_id_of_decided(snapshot, row, begin);
+    if tells && selected == Selected::Missing && missing.iter().any(is_by_id) {
+        return None;
+    }
+    let trusts = selected == Selected::MissingIdsUnique;
+    let is_sent = |row: &&Row| {
+        !tells || !is_decided(snapshot, row) && !(trusts && has_id_of_decided(snapshot, row, begin))
+    };
+    let to_send: Vec<Row> = missing.iter().filter(is_sent).copied().collect();
     let number = |rows: usize| u64::try_from(rows).expect("few rows");
     let is_named = matches!(scope.rows(), Rows::Named { .. });
     let figures = Figures {
@@ -136,18 +145,23 @@ pub fn compare(
     Some((Compared::by(scope, setup.names[table].clone(), figures), to_send))
 }
 
+/// Whether an event is held that has all columns that the row has.
+fn is_decided(snapshot: &Database, row: &Row) -> bool {
+    let is_open = |held: &Held| held.state != HeldState::Delivered;
+    snapshot.held.iter().any(|held| is_open(held) && held.row == *row)
+}
+
 /// Whether an event of this id and this table is held, or was skipped, that was committed in the
-/// gaps, or has all columns that the row has.
-fn is_decided(snapshot: &Database, row: &Row, begin: Lsn) -> bool {
+/// gaps.
+fn has_id_of_decided(snapshot: &Database, row: &Row, begin: Lsn) -> bool {
     let is_in_gaps = |event: u64| {
         let has = |commit: &&Commit| commit.sent.iter().any(|sent| sent.row == event);
         snapshot.log.iter().find(has).is_some_and(|commit| Lsn::from_u64(commit.at) >= begin)
     };
     let is_held = snapshot.held.iter().any(|held| {
         held.state != HeldState::Delivered
-            && held.row.table == row.table
-            && held.row.id == row.id
-            && (held.row == *row || is_in_gaps(held.row.row))
+            && (held.row.table, held.row.id) == (row.table, row.id)
+            && is_in_gaps(held.row.row)
     });
     let is_skipped = snapshot
         .skipped

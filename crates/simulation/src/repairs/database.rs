@@ -326,6 +326,14 @@ impl Database {
         self.end_waits();
     }
 
+    /// A prepared transaction has one outcome, whatever branch of its history the server is on: one
+    /// that was rolled back on the branch that is left does not commit on this one.
+    pub fn settle_prepared_as(&mut self, left: &Self) {
+        let rows = left.running.iter().flat_map(|running| &running.rows).chain(&left.rows);
+        let known: BTreeSet<u64> = rows.map(|row| row.row).collect();
+        self.running.retain(|running| running.rows.iter().all(|row| known.contains(&row.row)));
+    }
+
     /// The transaction ends without effect.
     pub fn roll_back(&mut self, index: usize) {
         self.running.remove(index);

@@ -127,17 +127,17 @@ impl RepairsWorld {
             let row = database.rows.remove(index);
             database.assign();
             self.give_up(&[row]);
-            // A decision within a gap is by the id alone, which no two rows of the gap may have.
-            let database = &self.site.database;
-            let is_decided = database.held.iter().any(|held| held.row.row == row.row)
-                || database.skipped.iter().any(|(.., skipped)| *skipped == row.row);
             let is_random = |shape: &Shape| shape.ids == Ids::Uuids;
-            if !is_decided && self.site.setup.shapes.iter().all(is_random) {
+            if self.site.setup.shapes.iter().all(is_random) {
                 self.freed.push((row.table, row.id));
             }
             return Some("row removed");
         }
-        let row = database.rows[index].row;
+        // One of a detached partition is no row of an outbox.
+        let Some(row) = database.rows.get(index).filter(|row| database.reaches(row)) else {
+            return None;
+        };
+        let row = row.row;
         let by = database.assign();
         let filters = self.random.one_in(8);
         let running = database.running.iter_mut().find(|running| !running.is_prepared)?;
@@ -234,6 +234,7 @@ impl RepairsWorld {
     fn replace(&mut self, mut other: Database) {
         // OIDs are logged long before they are given.
         other.next_oid = self.site.database.next_oid;
+        other.settle_prepared_as(&self.site.database);
         self.end_connections();
         self.site.pipeline.filled.forget();
         self.site.pipeline.is_numbered_again |= other.numbers != self.site.database.numbers;

@@ -10,7 +10,7 @@
 //! in the topics.
 //!
 //! Read in this order: `recovery` and `work` (the steps), `refusals`, `since`, `table`, `topics`,
-//! `own_topics`, `held_rows` (what is compared with what), `uncompared`, `slot`, `send`, `report`.
+//! `own_topics`, `decided` (what is compared with what), `uncompared`, `slot`, `send`, `report`.
 //!
 //! # The JSON output
 //!
@@ -32,8 +32,8 @@
 //! made since `since`, the time that a person has named or, where the slot is gone, the last one
 //! before that, with the margin. `missing` of them are not in their own topic, though `elsewhere`
 //! of those are in others; where none is, `why_none` says why. `decided` of the missing ones were
-//! held or skipped and are left out, `decided_sent` have such an id and are sent, since no unique
-//! index says that no other row had it, `without_row` ids of records have no such row any more, and
+//! held or skipped and are left out, `decided_sent` have such an id and are sent, since nothing says
+//! that no other row had it, `without_row` ids of records have no such row any more, and
 //! of `outside` rows their times alone say that they are older. `refusals` has the code, message
 //! and hint of what a dry run found that a real run refuses, and `given_up` the tables of
 //! `--give-up`.
@@ -41,7 +41,7 @@
 //! `outcome` is `complete`, `interrupted`, `stopped_at_row` or `failed`; null in a dry run.
 
 mod args;
-mod held_rows;
+mod decided;
 mod own_topics;
 mod recovery;
 mod refusals;

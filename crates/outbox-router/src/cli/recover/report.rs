@@ -387,8 +387,8 @@ impl OfTable {
         if self.decided_sent > 0 {
             writeln!(
                 out,
-                "  held or skipped by their ids, and to send all the same: {}; no unique index says \
-                 that no other row had the id (--ids-unique does, and leaves them out)",
+                "  held or skipped by their ids, and to send all the same: {}; nothing says that no \
+                 other row had the id (--ids-unique does, and leaves them out)",
                 self.decided_sent
             )?;
         }

@@ -228,9 +228,8 @@ impl ComparedTable {
         query
     }
 
-    /// The rows among these but for those of events that were held, dropped or skipped in the
-    /// gaps, by their ids; [`held_rows`](super::held_rows) knows those from before. `None` where
-    /// nothing was ever held. A skip that names no table, or not this cluster, as those of earlier
+    /// The rows among these but for those with the ids of events that were held, dropped or skipped
+    /// in the gaps. `None` where nothing was ever held. A skip that names no table, or not this cluster, as those of earlier
     /// versions, may be that of another row, and leaves nothing out.
     pub(super) async fn without_decided(
         &self,
@@ -348,7 +347,7 @@ async fn is_released(
 
 /// The first position at risk in any of these gaps: events from there on are of the gaps. Where a
 /// gap has no beginning, as on another cluster, every event is from before it.
-pub(super) fn decided_since(gaps: &[Gap]) -> Lsn {
+fn decided_since(gaps: &[Gap]) -> Lsn {
     let begins = gaps.iter().map(|gap| gap.interval.from.as_ref().map(|from| from.lsn));
     let known: Option<Vec<Lsn>> = begins.collect();
     let first = known.and_then(|begins| begins.into_iter().min());

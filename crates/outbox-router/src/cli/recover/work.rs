@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{
     args::{FilteredChoice, IdTrust, RecoveredRows},
-    held_rows,
+    decided,
     own_topics::{self, Others},
     recovery::{COMMAND, Recovery, names, others_open, print_others},
     refusals::{self, Prospect},
@@ -22,7 +22,7 @@ use super::{
     send::Sending,
     since::{self, Start},
     slot::{self, Former, Prepared},
-    table::{ComparedTable, DecidedRows, is_held_readable, may_be_given_again},
+    table::{ComparedTable, is_held_readable, may_be_given_again},
     topics::{TopicNumbers, Topics},
     uncompared::{check_outboxes, check_partitions},
 };
@@ -393,32 +393,16 @@ impl Recovery<'_> {
             }
         };
         let missing_count = count(&missing).await?;
-        let mut undecided = table
-            .without_decided(
-                self.reader,
-                self.config,
-                (&missing, self.gaps),
-                &self.reading.server.history,
-            )
-            .await?;
-        if let Some(query) = &mut undecided {
-            let of = (table, &missing);
-            let none_of = held_rows::is_of_none(self.reader, self.config, of, self.gaps).await?;
-            none_of.into_iter().for_each(|condition| query.and(condition));
-        }
-        let with_id_of_decided = match &undecided {
-            None => 0,
-            Some(undecided) => missing_count.saturating_sub(count(undecided).await?),
-        };
-        let (query, decided, decided_sent) = match (undecided, table.decided) {
-            (Some(undecided), DecidedRows::LeftOut) => (undecided, with_id_of_decided, 0),
-            (Some(_) | None, _) => (missing, 0, with_id_of_decided),
-        };
+        let (of, args) = ((table, &missing), (self.args, self.config));
+        let here = &self.reading.server.history;
+        let divided = decided::divided(self.reader, args, of, (self.gaps, here)).await?;
         let outside = table.outside(self.reader, rows).await?;
-        let figures = Figures { rows, missing: missing_count, decided, outside };
+        let figures = Figures { rows, missing: missing_count, decided: divided.left_out, outside };
         let name = table.rows.row.table.clone();
         let compared = Compared::by(table.scope.clone(), name, figures);
-        Ok((OfTable { compared, of_records, decided_sent, oldest, sent: None }, query))
+        let decided_sent = divided.sent;
+        let of_table = OfTable { compared, of_records, decided_sent, oldest, sent: None };
+        Ok((of_table, divided.to_send))
     }
 
     /// The proof that closes the gaps.

@@ -19,7 +19,7 @@ use tokio_postgres::Client;
 use super::{Audience, Form, witness::Records};
 use crate::{
     config::Config,
-    postgres::sql::NO_TIMEOUTS,
+    postgres::sql::{DURABLE, NO_TIMEOUTS},
     prepare,
     republish::{
         destination::Destination,
@@ -32,9 +32,10 @@ use crate::{
 };
 
 /// The settings of a session for a person's run: statements may take long, and pauses between them
-/// too; a statement that waits for a lock would block writers.
+/// too; a statement that waits for a lock would block writers. Rows that are left out count as such
+/// by what the session commits.
 pub(super) fn session() -> String {
-    format!("set lock_timeout = '5s'; set statement_timeout = 0; {NO_TIMEOUTS}")
+    format!("{DURABLE}; set lock_timeout = '5s'; set statement_timeout = 0; {NO_TIMEOUTS}")
 }
 
 /// The rows must be those that were counted, and what a person has typed must write nothing.
