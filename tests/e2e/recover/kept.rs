@@ -1,4 +1,5 @@
-//! A slot that is healthy, and sessions that wait, are kept for as long as they are needed.
+//! A slot that is healthy, sessions that wait, and what is noted, are kept for as long as they are
+//! needed.
 
 use e2e::{Fixture, PUBLICATION, SHORT_DEADLINE, SLOT};
 use testbed::postgres::DATABASE;
@@ -45,4 +46,29 @@ async fn a_run_is_not_ended_by_the_timeout_of_idle_sessions() {
     let (exit, answer, said) = recover(&fixture, &["--rate", "4"]).await;
     assert_eq!(exit, Some(0), "{answer:#}{said}");
     assert_eq!(answer["tables"][0]["missing"], 12, "{answer:#}");
+}
+
+/// Where commits reach the disk later, a crash right behind the command must not lose what keeps a row
+/// of a gap that is closed.
+#[tokio::test]
+async fn a_row_that_is_left_out_stays_noted_though_the_server_crashes() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    for setting in ["synchronous_commit = off", "wal_writer_delay = '10s'"] {
+        session.batch_execute(&format!("ALTER SYSTEM SET {setting}")).await.unwrap();
+    }
+    session.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    drop_slot(&session).await;
+    let bad = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) \
+         VALUES ('no such/topic', 'key', 'Changed'); CHECKPOINT";
+    session.batch_execute(bad).await.unwrap();
+    let (exit, answer, said) = recover(&fixture, &["--skip-bad"]).await;
+    assert_eq!((exit, &answer["closed"]), (Some(0), &true.into()), "{answer:#}{said}");
+    fixture.postgres.kill9().await.unwrap();
+    fixture.postgres.start_again().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    let kept = "SELECT count(*) FROM outbox_router.left_out JOIN outbox o ON o.id::text = event_id";
+    let kept: i64 = session.query_one(kept, &[]).await.unwrap().get(0);
+    assert_eq!(kept, 1);
 }
