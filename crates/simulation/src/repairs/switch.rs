@@ -1,6 +1,6 @@
 //! The command `switch polling`, one step at a time: `cli/switch/{polling,delivered,commits}.rs`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use relay::{
     Lsn,
@@ -157,17 +157,21 @@ impl ToPolling {
         let undelivered = undelivered(&site.database, end.delivered_until(), read_until);
         let tables = 0..site.setup.shapes.len();
         let rows: Vec<&Row> = tables.flat_map(|table| site.database.rows_of(table)).collect();
-        // Events of the slot that no worker would take.
-        let is_gone = |row: &Row| {
-            undelivered.contains(&row.row) && (row.inserted, row.fit) == (Fit::Fine, Fit::Filtered)
+        // Events of the slot that no worker would take: they were filtered or removed since, or
+        // their partition was detached.
+        let is_taken = |number: u64| {
+            rows.iter().any(|row| row.row == number && !row.is_marked && row.fit != Fit::Filtered)
         };
-        if rows.iter().any(|row| is_gone(row)) {
-            return Step::Ends("switch: events filtered since");
+        if undelivered
+            .iter()
+            .any(|(&number, row)| row.inserted != Fit::Filtered && !is_taken(number))
+        {
+            return Step::Ends("switch: events gone");
         }
         let left_out = &site.database.left_out;
         let is_delivered = |row: &&Row| {
             !row.is_marked
-                && !undelivered.contains(&row.row)
+                && !undelivered.contains_key(&row.row)
                 && !left_out.iter().any(|out| (out.table, out.id) == (row.table, row.id))
         };
         let sent = |row: &Row| (*row, streamed.row(at(row)));
@@ -251,8 +255,8 @@ fn sent_again(site: &Site, end: &StreamEnd) -> Result<SentAgain, Unproved> {
 }
 
 /// Rows that are committed from the first position on, and before the second.
-fn undelivered(database: &Database, from: Lsn, until: Lsn) -> BTreeSet<u64> {
+fn undelivered(database: &Database, from: Lsn, until: Lsn) -> BTreeMap<u64, Row> {
     let between = from.as_u64()..until.as_u64();
     let commits = database.log.iter().filter(|commit| between.contains(&commit.at));
-    commits.flat_map(|commit| &commit.sent).map(|row| row.row).collect()
+    commits.flat_map(|commit| &commit.sent).map(|row| (row.row, *row)).collect()
 }
