@@ -48,8 +48,8 @@ async fn a_run_is_not_ended_by_the_timeout_of_idle_sessions() {
     assert_eq!(answer["tables"][0]["missing"], 12, "{answer:#}");
 }
 
-/// Where commits reach the disk later, a crash right behind the command must not lose what keeps a row
-/// of a gap that is closed.
+/// Where commits reach the disk later, a crash right behind the command must not lose what keeps a
+/// row of a gap that is closed.
 #[tokio::test]
 async fn a_row_that_is_left_out_stays_noted_though_the_server_crashes() {
     let (mut fixture, session) = streaming(Fixture::builder()).await;

@@ -24,9 +24,9 @@ use crate::{
 };
 
 /// Settings that the requests rely on, beside [`DURABLE`]: an event counts as settled when it is in
-/// the table. A statement that was given up ends by itself. Look-ups of keys take the index that has their order, whatever the
-/// server knows of the table; what has to be sorted is sorted anyway, at a cost that would have
-/// every such statement compiled.
+/// the table. A statement that was given up ends by itself. Look-ups of keys take the index that
+/// has their order, whatever the server knows of the table; what has to be sorted is sorted anyway,
+/// at a cost that would have every such statement compiled.
 const SETTINGS: &str = "\
     set statement_timeout = '20s'; set lock_timeout = '5s'; \
     set default_transaction_read_only = off; set row_security = off; set enable_sort = off; set jit = off";

@@ -179,8 +179,8 @@ pub(crate) struct Selected {
     pub(crate) table: Option<TableName>,
 }
 
-/// Entries of a pipeline whose rows are in no topic, those of a table together. Only where the table
-/// [`exists`].
+/// Entries of a pipeline whose rows are in no topic, those of a table together. Only where the
+/// table [`exists`].
 ///
 /// # Errors
 /// The role may not read them, or the connection breaks.
@@ -341,8 +341,8 @@ pub(crate) fn count_unfound(ids: &str, table: Searched<'_>, of_all: &[String]) -
     [count(&of_id), count(of_all)]
 }
 
-/// The condition that an entry `o` is of a row in no topic, and is one of a pipeline, and of a table,
-/// of one of its partitions, or of a table that is gone: that may be any, since one that was
+/// The condition that an entry `o` is of a row in no topic, and is one of a pipeline, and of a
+/// table, of one of its partitions, or of a table that is gone: that may be any, since one that was
 /// restored from a dump has another OID.
 pub(crate) fn is_of(pipeline: &str, table: u32) -> String {
     format!("o.pipeline = {} and {}", quote_literal(pipeline), is_of_table(pipeline, table))

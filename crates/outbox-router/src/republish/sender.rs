@@ -10,8 +10,8 @@ use std::{
 
 use pgoutput::PgTimestamp;
 use relay::{
-    Acks, Class, Code, Failure, Name, Offered, OnError, Record, RecordSink, Refusal, Republish,
-    Ticket, TopicFacts, TopicId, TopicName, handover::Position, witness::ProducedTo,
+    Acks, Case, Class, Code, Failure, Name, Offered, OnError, Record, RecordSink, Refusal,
+    Republish, Ticket, TopicFacts, TopicId, TopicName, handover::Position, witness::ProducedTo,
 };
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
@@ -54,6 +54,8 @@ pub(crate) enum BadRows {
     LeaveOut,
     /// Leaves them out, and says which: each has to have an id, in the column with this place.
     Keep(usize),
+    /// The same, and of rows that `where` leaves out, too: a person wants each of them sent.
+    KeepFiltered(usize),
 }
 
 /// How many rows are left out at most where each of them is named.
@@ -333,12 +335,16 @@ impl<'a, D: Destination> Sender<'a, D> {
                 self.counts.sent += 1;
                 self.pace.sent();
             }
-            Offered::FilteredOut => self.counts.filtered += 1,
+            Offered::FilteredOut => {
+                if let Some(end) = self.filtered(watch) {
+                    return Ok(end);
+                }
+            }
             Offered::Refused(failure, _) if self.settings.bad_rows == BadRows::Stop => {
                 return Ok(Step::End(at_row(*failure)));
             }
             Offered::Refused(failure, id) => {
-                if let BadRows::Keep(place) = self.settings.bad_rows
+                if let BadRows::Keep(place) | BadRows::KeepFiltered(place) = self.settings.bad_rows
                     && !self.keep(place, &failure)
                 {
                     return Ok(Step::End(at_row(*failure)));
@@ -357,6 +363,23 @@ impl<'a, D: Destination> Sender<'a, D> {
             self.checkpoints.keep(self.counts.rows, self.position());
         }
         Ok(Step::Read)
+    }
+
+    /// Counts the present row, which `where` leaves out, or notes it as left out.
+    fn filtered(&mut self, watch: &mut dyn Watch) -> Option<Step> {
+        let BadRows::KeepFiltered(place) = self.settings.bad_rows else {
+            self.counts.filtered += 1;
+            return None;
+        };
+        let what = "`where` leaves the row out as it is now: an UPDATE may have made it so, or the \
+                    configuration was another one";
+        let failure = Failure::of(Case::FilteredSince, what);
+        if !self.keep(place, &failure) {
+            return Some(Step::End(at_row(failure)));
+        }
+        watch.left_out(self.rows.text(place).as_deref().map(str::as_bytes), &failure);
+        self.counts.left_out += 1;
+        None
     }
 
     /// Notes that the present row is left out. Returns `false` where nothing could tell it from

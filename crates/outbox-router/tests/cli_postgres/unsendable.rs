@@ -67,7 +67,8 @@ impl Stage {
     fn left_out(&self) -> String {
         self.server.sql(
             "select string_agg(event_type || ' ' || code, ', ' order by event_type) \
-             from outbox_router.left_out join outbox on outbox.id::text = event_id",
+             from outbox_router.left_out join outbox on outbox.id::text = event_id \
+             where sent_at is null",
         )
     }
 }

@@ -130,10 +130,10 @@ pub fn compare(
         return None;
     }
     let trusts = selected == Selected::MissingIdsUnique;
-    let is_sent = |row: &&Row| {
-        !tells || !is_decided(snapshot, row) && !(trusts && has_id_of_decided(snapshot, row, begin))
-    };
-    let to_send: Vec<Row> = missing.iter().filter(is_sent).copied().collect();
+    let is_left_out =
+        |row: &Row| is_decided(snapshot, row) || trusts && has_id_of_decided(snapshot, row, begin);
+    let to_send: Vec<Row> =
+        missing.iter().filter(|row| !(tells && is_left_out(row))).copied().collect();
     let number = |rows: usize| u64::try_from(rows).expect("few rows");
     let is_named = matches!(scope.rows(), Rows::Named { .. });
     let figures = Figures {

@@ -134,10 +134,7 @@ impl RepairsWorld {
             return Some("row removed");
         }
         // One of a detached partition is no row of an outbox.
-        let Some(row) = database.rows.get(index).filter(|row| database.reaches(row)) else {
-            return None;
-        };
-        let row = row.row;
+        let row = database.rows.get(index).filter(|row| database.reaches(row))?.row;
         let by = database.assign();
         let filters = self.random.one_in(8);
         let running = database.running.iter_mut().find(|running| !running.is_prepared)?;

@@ -1,8 +1,8 @@
 //! Rows among the missing ones about whose events somebody has decided: they are held, or were
-//! dropped or skipped. A held or dropped event stands for its own row, which has all the columns that
-//! the event has. By the id alone, as a skip has it, the event may be that of a former row, in whose
-//! place a corrected one was written under its id; only events of the gaps count by it, and a person
-//! is asked.
+//! dropped or skipped. A held or dropped event stands for its own row, which has all the columns
+//! that the event has. By the id alone, as a skip has it, the event may be that of a former row, in
+//! whose place a corrected one was written under its id; only events of the gaps count by it, and a
+//! person is asked.
 
 use std::collections::BTreeMap;
 

@@ -32,9 +32,9 @@
 //! made since `since`, the time that a person has named or, where the slot is gone, the last one
 //! before that, with the margin. `missing` of them are not in their own topic, though `elsewhere`
 //! of those are in others; where none is, `why_none` says why. `decided` of the missing ones were
-//! held or skipped and are left out, `decided_sent` have such an id and are sent, since nothing says
-//! that no other row had it, `without_row` ids of records have no such row any more, and
-//! of `outside` rows their times alone say that they are older. `refusals` has the code, message
+//! held or skipped and are left out, `decided_sent` have such an id and are sent, since nothing
+//! says that no other row had it, `without_row` ids of records have no such row any more, and of
+//! `outside` rows their times alone say that they are older. `refusals` has the code, message
 //! and hint of what a dry run found that a real run refuses, and `given_up` the tables of
 //! `--give-up`.
 //! Where nothing is open, `gaps` and `tables` are empty, and `closed` is false.

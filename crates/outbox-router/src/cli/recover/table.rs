@@ -229,8 +229,8 @@ impl ComparedTable {
     }
 
     /// The rows among these but for those with the ids of events that were held, dropped or skipped
-    /// in the gaps. `None` where nothing was ever held. A skip that names no table, or not this cluster, as those of earlier
-    /// versions, may be that of another row, and leaves nothing out.
+    /// in the gaps. `None` where nothing was ever held. A skip that names no table, or not this
+    /// cluster, as those of earlier versions, may be that of another row, and leaves nothing out.
     pub(super) async fn without_decided(
         &self,
         client: &Client,

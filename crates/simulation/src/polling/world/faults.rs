@@ -120,7 +120,8 @@ impl PollingWorld {
             );
         }
         if let Some(Asked { call: Call::Asked(statement), .. }) = process.statement {
-            self.may_come_late(process.number, OrphanStatement::Rows(statement));
+            let statement = OrphanStatement::Rows(statement, process.session);
+            self.may_come_late(process.number, statement);
         }
         self.start_again(slot, process.afterwards);
     }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use relay::{Code, Failure, Moment, Now, PgTimestamp};
+use relay::{Code, Failure, Moment, Now, PgTimestamp, delivered::ServerSession};
 
 use super::{
     PollingCoverage,
@@ -68,7 +68,8 @@ struct Orphan {
 }
 
 enum OrphanStatement {
-    Rows(Statement),
+    /// With the session of the server in which it runs.
+    Rows(Statement, ServerSession),
     /// With its number among the process' lease requests.
     Lease(relay::polling::RequestNumber, relay::polling::LeaseRequest),
 }

@@ -309,12 +309,8 @@ impl PollingWorld {
                         self.lease((process, number), &request);
                     }
                 }
-                OrphanStatement::Rows(statement) => {
-                    // Its connection was not lost for the server.
-                    let session = match &statement {
-                        Statement::Settle(request) => request.session,
-                        Statement::Describe(_) | Statement::Fetch(_) => ServerSession::default(),
-                    };
+                // Its connection was not lost for the server.
+                OrphanStatement::Rows(statement, session) => {
                     self.statement((process, session), &statement);
                 }
             }
@@ -367,6 +363,7 @@ impl PollingWorld {
         for process in self.slots.iter_mut().filter_map(|slot| slot.process.as_mut()) {
             process.session = process.session.next();
         }
+        self.orphans.retain(|one| !matches!(one.statement, OrphanStatement::Rows(..)));
         let rows = self.tables.rows().iter().enumerate();
         let pending = rows.filter(|(_, row)| row.is_visible() && row.state == RowState::Pending);
         let pending: Vec<usize> = pending.map(|(number, _)| number).collect();

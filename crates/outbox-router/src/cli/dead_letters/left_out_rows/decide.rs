@@ -94,7 +94,8 @@ impl Work<'_> {
         let consequence = match self.decision {
             Decision::Requeue => {
                 "They are read from their table and sent, behind everything that consumers have got \
-                 since. Those\nthat still cannot become a record stay left out."
+                 since. Those\nthat still cannot become a record, or that outbox.where filters, stay \
+                 left out."
             }
             Decision::Drop(_) => {
                 "They are never sent, and [retention] may remove the rows. If an event is needed, \
@@ -172,12 +173,8 @@ impl Work<'_> {
                     format!("; these are runs {} of outbox_router.republication", runs.join(", "))
                 }
             };
-            let filtered = match self.filtered {
-                0 => String::new(),
-                rows => format!(", {rows} of them in no topic, since outbox.where filters them"),
-            };
             let rows = count_of(settled.iter().copied());
-            writeln!(terminal.out, "{done} {rows}{filtered}{run}")?;
+            writeln!(terminal.out, "{done} {rows}{run}")?;
         }
         for id in self.unknown() {
             let id = shown_bytes::id(id.as_bytes());

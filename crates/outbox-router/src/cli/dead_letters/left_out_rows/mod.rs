@@ -19,10 +19,10 @@
 //!  "unknown_ids": [],
 //!  "rows": [{…, "outcome": "sent"}, {…, "outcome": "left_out"}], "runs": [8], "failure": null}
 //! ```
-//! with the members of the list in each row; `filtered` counts rows that were settled since `where`
-//! filters them. `outcome` is `sent` (or filtered by `where`),
-//! `dropped`, `left_out` (again: `code` and `error` say why), `held`, `without_row`, `without_id`
-//! (another column has the ids now, or none), and null where nothing became of it.
+//! with the members of the list in each row; `filtered` counts rows that stay left out since
+//! `where` filters them (P035). `outcome` is `sent`, `dropped`, `left_out` (again: `code` and
+//! `error` say why), `held`, `without_row`, `without_id` (another column has the ids now, or none),
+//! and null where nothing became of it.
 
 mod decide;
 mod list;

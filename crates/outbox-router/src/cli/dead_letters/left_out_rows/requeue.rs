@@ -90,7 +90,7 @@ async fn send(
             rows: &table,
             query: &query,
             total: total.unsigned_abs(),
-            bad_rows: BadRows::Keep(id.place),
+            bad_rows: BadRows::KeepFiltered(id.place),
             rate: None,
             // The records are those that the stream would have sent.
             different: RepublishSettings::default(),
@@ -101,11 +101,10 @@ async fn send(
         let place = place(terminal.audience, work.args.decision.form);
         let sent = republication.send(cluster, None, (terminal.err, place)).await?;
         note(&sent, rows);
+        let filtered = Code::TableUnconfigured.as_str();
+        work.filtered += sent.kept.iter().filter(|row| row.code == filtered).count();
         let completeness = match sent.ended {
-            Ended::Complete => {
-                work.filtered += sent.counts.filtered;
-                Completeness::Complete
-            }
+            Ended::Complete => Completeness::Complete,
             Ended::Interrupted | Ended::AtRow(_) | Ended::Failed(_) => Completeness::GivenUp,
         };
         run.note_left_out(oid, &sent.kept).await?;

@@ -22,10 +22,9 @@ use crate::{
 /// The outcome for a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It was sent, or `where` filters it.
     Sent,
     Dropped,
-    /// It still cannot become a record.
+    /// It still cannot become a record, or `where` filters it.
     LeftOut,
     /// Its event is held.
     Held,
@@ -51,7 +50,7 @@ impl Outcome {
     pub(super) const fn why(self) -> Option<&'static str> {
         match self {
             Self::Sent | Self::Dropped => None,
-            Self::LeftOut => Some("still cannot become a record"),
+            Self::LeftOut => Some("stays left out"),
             Self::Held => Some("is held: outbox-router dead-letters list"),
             Self::WithoutRow => Some(
                 "is in no row now: it was deleted, or its id was changed. Under its new id, \
@@ -77,8 +76,8 @@ pub(super) struct Work<'a> {
     pub(super) books: &'a Client,
     /// In the order of their tables.
     pub(super) rows: Vec<(Entry, Option<Outcome>)>,
-    /// How many of the rows that are settled `where` filters: they are in no topic.
-    pub(super) filtered: u64,
+    /// How many of the rows stay left out since `where` filters them.
+    pub(super) filtered: usize,
     /// Lines of `outbox_router.republication`.
     pub(super) runs: Vec<i64>,
     pub(super) failure: Option<Failure>,
