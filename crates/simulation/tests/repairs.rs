@@ -8,7 +8,7 @@ use simulation::{
 #[test]
 fn no_seed_of_repairs_violates_an_invariant() {
     let mut coverage = RepairsCoverage::default();
-    for seed in 10_000..12_000 {
+    for seed in 20_000..22_500 {
         if let Err(violation) = run(seed, Trace::Off, &mut coverage) {
             panic!("{violation}\n  replay: scripts/simulate.sh --repairs --seed {seed} --trace");
         }

@@ -80,15 +80,6 @@ impl<'a> Access<'a> {
         Ok(self.resolve(self.own)?.dbname)
     }
 
-    /// Checks that the command connects to the router's database: rows of another one are none of
-    /// its events.
-    ///
-    /// # Errors
-    /// It does not (P013); or the settings cannot be read.
-    pub(super) fn check_database(&self) -> Result<(), Failure> {
-        same_database(&self.conninfo()?.dbname, &self.database_of_router()?)
-    }
-
     /// The role that the router connects as; `None` where the settings cannot be read.
     pub(super) fn role_of_router(&self) -> Option<String> {
         self.resolve(self.own).ok().map(|conninfo| conninfo.user)
@@ -111,18 +102,23 @@ impl<'a> Access<'a> {
     }
 }
 
-/// Connects, does the work, and disconnects.
+/// Connects, does the work, and disconnects. Only to the router's database: rows of another one are
+/// no events of this pipeline, and slots are of the whole server.
 pub(super) async fn with_connection<T>(
     access: Access<'_>,
     command: &str,
     work: impl AsyncFnOnce(&Client) -> Result<T, TaskError>,
 ) -> Result<T, TaskError> {
-    let conninfo = access.conninfo()?;
+    let (conninfo, of_router) = (access.conninfo()?, access.database_of_router()?);
     let (client, connection) = connect_sql(&conninfo, &format!("{} {command}", access.name))
         .await
         .map_err(connect_failure)?;
     let mut connection = pin!(connection);
     let checked = async {
+        // A pooler may have another name for it.
+        let here = client.query_one("select pg_catalog.current_database()::text", &[]).await;
+        let here: String = here.and_then(|row| row.try_get(0)).map_err(failure)?;
+        same_database(&here, &of_router)?;
         // Policies may call anything, and what they hide would look as if it were not there.
         client.batch_execute("set row_security = off").await.map_err(failure)?;
         // Every command may read or write the router's own tables.

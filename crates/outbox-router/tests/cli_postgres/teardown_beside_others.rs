@@ -242,18 +242,29 @@ async fn rows_of_a_table_that_was_an_outbox_are_missing() {
     }
 }
 
-/// A slot is seen from every database of its server, and what it has not delivered is not.
+/// A slot is seen from every database of its server, and what it has not delivered is not; and rows
+/// of another database, as of a copy, are no events of this pipeline.
 #[tokio::test]
-async fn a_slot_is_not_dropped_from_another_database() {
+async fn no_command_works_in_another_database_than_the_routers() {
     let server = two().await;
     server.sql("create database elsewhere");
     let admin = format!("postgres://postgres@127.0.0.1:{}/elsewhere", server.port);
-    let line = [&["teardown", "--apply", "--yes", "--admin-url", &admin], &OWN[..]].concat();
-    let refused = server.run_command(&line).await;
-    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
-    assert!(
-        refused.err.contains("P013: this connection is to the database elsewhere"),
-        "{refused:?}"
-    );
+    for command in [
+        &["teardown", "--apply", "--yes"][..],
+        &["setup", "--apply"],
+        &["setup", "--apply", "--backfill"],
+        &["switch", "stream", "--yes", "--set", "postgres.source=polling"],
+        &["skip", "--lsn", "0/1", "--yes"],
+        &["replay", "--all", "--yes"],
+        &["dead-letters", "requeue", "--all", "--yes"],
+        &["dead-letters", "requeue", "--left-out", "--all", "--yes"],
+        &["where", "1"],
+    ] {
+        let line = [command, &["--admin-url", &admin], &OWN[..]].concat();
+        let refused = server.run_command(&line).await;
+        assert_ne!(refused.exit, Exit::Done, "{refused:?}");
+        let says = "P013: this connection is to the database elsewhere";
+        assert!(refused.err.contains(says), "{command:?}: {refused:?}");
+    }
     assert_eq!(server.sql("select count(*) from pg_replication_slots"), "2");
 }

@@ -3,7 +3,7 @@
 use pgoutput::PgTimestamp;
 use relay::{Case, DryFrame, DryRun, FilterKind, Outboxes, RowFilter, source::TableOids};
 
-use crate::fixture::{Fixture, TABLE, default_table, ids, polling};
+use crate::fixture::{Fixture, TABLE, default_table, first_value, ids, polling};
 
 const MORE: &str = ", kind text, flag boolean, code char(4), net inet, n numeric, \
     published_at timestamptz";
@@ -68,6 +68,32 @@ async fn a_filter_takes_what_the_core_takes() {
             assert_eq!(ids(&worker.fetch(10).await.rows), ids(&taken), "{filter:?}");
         }
     }
+}
+
+/// The stream never sends them, though an UPDATE makes them events: `switch stream` looks for them.
+#[tokio::test]
+async fn pending_rows_that_the_filter_leaves_out_are_seen() {
+    let fixture = Fixture::new(&default_table(MORE)).await;
+    let mut polling = polling();
+    let values = vec!["pending".to_owned()];
+    let filter = RowFilter { column: "kind".to_owned(), values, kind: FilterKind::In };
+    let unfiltered = fixture.worker(polling.clone()).await;
+    assert_eq!(unfiltered.database.table(TABLE).unwrap().is_any_filtered(), None);
+    polling.config.outbox.filter = Some(filter);
+    let worker = fixture.worker(polling).await;
+    let any = worker.database.table(TABLE).unwrap().is_any_filtered().unwrap();
+    let session = fixture.session().await;
+    for (row, is_any) in [
+        ("('a', 'pending', null)", "f"),
+        ("('b', 'draft', now())", "f"),
+        ("('c', 'draft', null)", "t"),
+    ] {
+        let insert = "insert into outbox (aggregate_id, kind, published_at) values";
+        fixture.run(&format!("{insert} {row}")).await;
+        assert_eq!(first_value(&session, &any).await, is_any, "{row}");
+    }
+    fixture.run("update outbox set kind = null where aggregate_id = 'c'").await;
+    assert_eq!(first_value(&session, &any).await, "t", "NULL is in no list");
 }
 
 /// Neither the word nor the new label would let the rows through that are meant.

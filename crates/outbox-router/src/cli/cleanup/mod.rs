@@ -70,7 +70,6 @@ pub(super) async fn cleanup(
         )?;
         return Ok(Exit::Configuration);
     }
-    access.check_database()?;
     let scan = match args.pace {
         Pace::Indexed => Scan::ByIndex,
         Pace::Whole => Scan::Whole,

@@ -105,9 +105,9 @@ impl ComparedTable {
             return Err(since::unknown(gaps, table).into());
         };
         let (ids, decided) = ids(client, &rows, args.ids).await?;
-        let released = match (scope.released(), &rows.columns.id) {
-            (Released::Compared, Ok(id)) => is_released(client, config, (&rows, id)).await?,
-            _ => None,
+        let released = match scope.released() {
+            Released::Compared => is_released(client, config, &rows).await?,
+            Released::AsOthers => None,
         };
         Ok(Self { rows, number, time, scope, released, ids, decided })
     }
@@ -324,25 +324,36 @@ async fn ids(
 }
 
 /// The condition that a row has the id of an event that was delivered out of the table of held
-/// events, or of a row that was sent after it had been left out. `None`: no row can have one.
+/// events, or of a row that was sent after it had been left out; where no column has the ids, each
+/// row may have one. `None`: no row can.
 async fn is_released(
     client: &Client,
     config: &Config,
-    (rows, id): (&OutboxRows, &OrderColumn),
+    rows: &OutboxRows,
 ) -> Result<Option<String>, TaskError> {
     let mut ids = Vec::new();
     if is_held_readable(client).await? {
         ids.push(format!(
-            "select h.event_id from outbox_router.held h where {} \
-               and h.state = 'delivered' and h.event_id is not null",
+            "select h.event_id from outbox_router.held h where {} and h.state = 'delivered'",
             of_table_or_former_name(config, rows)
         ));
     }
     if left_out::exists(client).await? {
         ids.push(left_out::sent_ids(&config.name, rows.row.oid));
     }
-    let id = rows.all().column(id);
-    Ok((!ids.is_empty()).then(|| format!("concat({id}) in ({})", ids.join(" union all "))))
+    if ids.is_empty() {
+        return Ok(None);
+    }
+    let ids = ids.join(" union all ");
+    let by = match &rows.columns.id {
+        Ok(id) => format!(
+            "concat({}) in (select r.id from ({ids}) r (id) where r.id is not null) or exists",
+            rows.all().column(id)
+        ),
+        Err(_) => "exists".to_owned(),
+    };
+    let any = if rows.columns.id.is_ok() { "r.id is null" } else { "true" };
+    Ok(Some(format!("({by} (select from ({ids}) r (id) where {any}))")))
 }
 
 /// The first position at risk in any of these gaps: events from there on are of the gaps. Where a

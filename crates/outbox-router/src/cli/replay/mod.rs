@@ -65,7 +65,6 @@ pub(super) async fn replay(
     if args.to_topic.is_some() && args.to_topic == config.kafka.state_topic {
         return usage("--to-topic: this is the state topic of the router", terminal);
     }
-    access.check_database()?;
     let done = with_connection(access, COMMAND, async |reader| {
         with_connection(access, COMMAND, async |books| {
             let (role, decider) = (access.role(), args.decision.decider(access.environment));

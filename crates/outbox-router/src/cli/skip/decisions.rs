@@ -6,7 +6,7 @@ use tokio_postgres::{Client, types::ToSql};
 use crate::{
     cli::{TaskError, connect, dead_letters::DecidedBy, decision_args::Decider},
     monitor::server,
-    postgres::{quote_literal, utc},
+    postgres::{quote_literal, sql::DURABLE, utc},
 };
 
 /// `$1` to `$4`; a decision that names another table (`$5`) is about another row.
@@ -101,6 +101,8 @@ pub(super) async fn write(
 ) -> Result<Written, TaskError> {
     // A role that may not ask notes no cluster, and its skip counts for no later gap.
     let here = server::identity(&mut &*client).await.map(|here| here.system_id).ok();
+    // The router may skip the row, and confirm that, as soon as it sees the decision.
+    client.batch_execute(DURABLE).await?;
     // A rollback needs no statement: on an error the command ends, and with it the session.
     client.batch_execute("begin isolation level read committed read write").await?;
     let lsn = place.commit_lsn.to_string();

@@ -51,15 +51,21 @@ impl Switching<'_> {
         last: &mut Described,
         terminal: &mut Terminal<'_>,
     ) -> Result<(), TaskError> {
-        if self.config.dead_letters.hold_key == HoldKeys::Yes {
-            return Ok(());
-        }
-        let found = abandoned(last).await?;
-        for (table, _) in last.tables.iter().zip(&found).filter(|(_, rows)| is_any(**rows)) {
+        let found = self.left_behind(last).await?;
+        let tables = || last.tables.iter().zip(&found);
+        for (table, _) in tables().filter(|(_, left)| is_any(left.abandoned)) {
             writeln!(
                 terminal.out,
                 "note: {} has rows that are abandoned, which the stream never sends, and which \
                  cannot be requeued afterwards: outbox-router dead-letters list",
+                table.name()
+            )?;
+        }
+        for (table, _) in tables().filter(|(_, left)| left.filtered == Filtered::Some) {
+            writeln!(
+                terminal.out,
+                "note: {} has pending rows that outbox.where leaves out: an UPDATE makes them \
+                 events of workers, and none of the stream, which sends rows as they are inserted",
                 table.name()
             )?;
         }
@@ -72,27 +78,45 @@ impl Switching<'_> {
         }
         Ok(())
     }
-}
 
-/// What is to be known of the rows that are older than the slot, now that the pending ones of them
-/// are sent.
-pub(super) async fn older_rows(last: &mut Described) -> Result<OlderRows, TaskError> {
-    Ok(left_by(&abandoned(last).await?))
-}
-
-/// The abandoned rows of each table.
-async fn abandoned(last: &mut Described) -> Result<Vec<RowCount>, TaskError> {
-    let mut found = Vec::with_capacity(last.tables.len());
-    for place in (0..last.tables.len()).map(TableIndex) {
-        found.push(last.database.survey(place).await?.abandoned);
+    /// What is to be known of the rows that are older than the slot, now that the pending ones of
+    /// them are sent.
+    pub(super) async fn older_rows(&self, last: &mut Described) -> Result<OlderRows, TaskError> {
+        Ok(left_by(&self.left_behind(last).await?))
     }
-    Ok(found)
+
+    async fn left_behind(&self, last: &mut Described) -> Result<Vec<Left>, TaskError> {
+        let mut found = Vec::with_capacity(last.tables.len());
+        for (place, table) in last.tables.iter().enumerate() {
+            let abandoned = last.database.survey(TableIndex(place)).await?.abandoned;
+            let filtered = match table.is_any_filtered() {
+                Some(any) if self.books.query_one(&any, &[]).await?.try_get(0)? => Filtered::Some,
+                Some(_) | None => Filtered::None,
+            };
+            found.push(Left { abandoned, filtered });
+        }
+        Ok(found)
+    }
 }
 
-/// A stream's retention knows no marks: what it is told of older rows holds for abandoned ones,
-/// too.
-fn left_by(abandoned: &[RowCount]) -> OlderRows {
-    if abandoned.iter().copied().any(is_any) { OlderRows::Leave } else { OlderRows::Send }
+/// Rows of a table that neither a worker has sent nor the stream will send.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    abandoned: RowCount,
+    filtered: Filtered,
+}
+
+/// Whether rows are pending by their marks, and left out by `where`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Filtered {
+    Some,
+    None,
+}
+
+/// A stream's retention knows no marks: what it is told of older rows holds for these, too.
+fn left_by(left: &[Left]) -> OlderRows {
+    let is_left = |left: &Left| is_any(left.abandoned) || left.filtered == Filtered::Some;
+    if left.iter().any(is_left) { OlderRows::Leave } else { OlderRows::Send }
 }
 
 fn is_any(rows: RowCount) -> bool {
@@ -104,10 +128,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn older_rows_count_as_sent_only_where_none_is_abandoned() {
-        assert_eq!(left_by(&[RowCount::Exactly(0); 2]), OlderRows::Send);
-        for abandoned in [RowCount::Exactly(1), RowCount::AtLeast(100_000)] {
-            assert_eq!(left_by(&[RowCount::Exactly(0), abandoned]), OlderRows::Leave);
+    fn older_rows_count_as_sent_only_where_none_is_abandoned_or_filtered() {
+        let left = |abandoned, filtered| Left { abandoned, filtered };
+        let none = left(RowCount::Exactly(0), Filtered::None);
+        assert_eq!(left_by(&[none; 2]), OlderRows::Send);
+        for some in [
+            left(RowCount::Exactly(1), Filtered::None),
+            left(RowCount::AtLeast(100_000), Filtered::None),
+            left(RowCount::Exactly(0), Filtered::Some),
+        ] {
+            assert_eq!(left_by(&[none, some]), OlderRows::Leave);
         }
     }
 }

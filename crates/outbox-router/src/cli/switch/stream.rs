@@ -11,8 +11,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::{
-    ASK_EVERY, COMMAND, Described, Switching, TELL_EVERY, abandoned::older_rows,
-    args::ToStreamArgs, commits::Seen,
+    ASK_EVERY, COMMAND, Described, Switching, TELL_EVERY, args::ToStreamArgs, commits::Seen,
 };
 use crate::{
     cli::{
@@ -281,7 +280,7 @@ impl Switching<'_> {
         reached!(StreamSent);
         self.switched.set(self.books, SwitchState::Sent).await?;
         reached!(StreamSentNoted);
-        let sent = match older_rows(last).await? {
+        let sent = match self.older_rows(last).await? {
             OlderRows::Send => &self.names[..],
             OlderRows::Leave => &[],
         };

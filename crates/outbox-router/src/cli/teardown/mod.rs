@@ -52,10 +52,6 @@ pub(super) async fn teardown(
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    if args.write == SqlMode::Apply {
-        // Slots are of the whole server, and another database does not show what this one lacks.
-        access.check_database()?;
-    }
     if config.postgres.source == SourceKind::Polling {
         return Box::pin(polled::teardown(args, config, access, terminal)).await;
     }

@@ -179,6 +179,15 @@ impl PolledTable {
         format!("from {} t where {}", self.quoted(), and(&conditions))
     }
 
+    /// Whether a row is pending by its marks, and left out by `where`: a worker would send it once
+    /// an UPDATE has made it an event. `None`: the table has no `where`.
+    pub fn is_any_filtered(&self) -> Option<String> {
+        let mut conditions = self.conditions().open("t");
+        conditions.push(format!("({}) is not true", self.filter.as_ref()?.sql("t")));
+        let any = format!("from {} t where {}", self.quoted(), and(&conditions));
+        Some(format!("select exists (select {any})"))
+    }
+
     /// Names the pending rows in `outbox_router.switch_row`.
     pub fn note_pending(&self) -> String {
         format!(

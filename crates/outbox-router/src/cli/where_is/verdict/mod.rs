@@ -17,7 +17,7 @@ use crate::{
         dead_letters::{HeldEvent, HeldState},
         explain_row::Placement,
         shown_bytes,
-        status::{Flow, Why},
+        status::{Flow, OpenGap, Why},
     },
     codes::{ADMIN, hint_of_open},
     wording,
@@ -156,7 +156,7 @@ fn by_evidence(event: &Event, stream: Option<&Stream>, since: &str) -> Verdict {
         ));
     }
     if let Some(Placement::Filtered(by)) = &event.placement {
-        return State::Filtered.because(format!("the table's filter leaves it out: {by}"));
+        return filtered(event, stream, by);
     }
     if event.row.is_none() {
         return without_row(event, since);
@@ -233,15 +233,39 @@ fn skipped(event: &Event) -> Option<Verdict> {
     Some(State::Skipped.because(format!("at {lsn}, {}", decided.text())))
 }
 
+/// The filter leaves the row out as it is now. The stream sends a row as it was inserted.
+fn filtered(event: &Event, stream: Option<&Stream>, by: &str) -> Verdict {
+    let reason = format!("the table's filter leaves it out: {by}");
+    let is_streamed = event.mark.is_none() && event.row.is_some();
+    let Some(stream) = stream.filter(|_| is_streamed) else {
+        return State::Filtered.because(reason);
+    };
+    if let Some(gap) = stream.gap_of(event.time_ms()) {
+        return in_gap(gap);
+    }
+    State::Filtered.because(if event.is_confirmed {
+        reason
+    } else {
+        format!(
+            "{reason}; the slot may not have passed it yet, and sends the row as it was inserted, \
+             which may have been an event"
+        )
+    })
+}
+
+fn in_gap(gap: &OpenGap) -> Verdict {
+    let reason = format!("the row lies in an open gap, {}: {}", gap.name, gap.message);
+    let (code, hint) = (Some(gap.code.clone()), gap.hint.clone());
+    Verdict { code, hint, ..State::Gap.because(reason) }
+}
+
 /// The row is in the table, and its record was not found.
 fn not_found(event: &Event, stream: &Stream) -> Verdict {
     if let Some(skipped) = skipped(event) {
         return skipped;
     }
     if let Some(gap) = stream.gap_of(event.time_ms()) {
-        let reason = format!("the row lies in an open gap, {}: {}", gap.name, gap.message);
-        let (code, hint) = (Some(gap.code.clone()), gap.hint.clone());
-        return Verdict { code, hint, ..State::Gap.because(reason) };
+        return in_gap(gap);
     }
     if event.is_confirmed {
         return passed(event, By::Slot(stream.summary.left_out.as_ref()));

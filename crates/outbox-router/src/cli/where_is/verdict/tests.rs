@@ -101,6 +101,16 @@ fn a_row_lies_in_a_gap_by_its_time_and_after_it_where_there_is_no_slot() {
         Stream { gaps, ..stream(flow) }
     };
     let within = with_gap(Flow::Stopped, Some(1_000), Some(2_000));
+    // An UPDATE may have made it no event since.
+    let by = "status is done".to_owned();
+    let filtered = |at| Event { placement: Some(Placement::Filtered(by.clone())), ..event(at) };
+    assert_eq!(state(&filtered(1_000), &within), State::Gap);
+    let waiting = judge(&filtered(999), Some(&within), "");
+    assert_eq!(waiting.state, State::Filtered);
+    assert!(waiting.reason.contains("may have been an event"), "{}", waiting.reason);
+    let passed = Event { is_confirmed: true, ..filtered(999) };
+    let passed = judge(&passed, Some(&within), "").reason;
+    assert_eq!(passed, "the table's filter leaves it out: status is done");
     assert_eq!(state(&event(1_000), &within), State::Gap);
     assert_eq!(state(&event(2_999), &within), State::Gap, "the fraction is not written");
     assert_eq!(state(&event(999), &within), State::Waiting);
