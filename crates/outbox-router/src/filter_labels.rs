@@ -1,8 +1,9 @@
 //! The words of `where` where the column is an enum. The stream names no labels, so the database is
 //! asked, at the beginning of a session and by commands: a label that is misspelt or was renamed
-//! would leave out rows, or let them through, and nothing would say so.
+//! would leave out rows, or let them through, and nothing would say so. A session ends at a value
+//! that is none of the labels: it was renamed or added since, or before the row was written.
 
-use relay::{Case, Failure, OutboxTable, Outboxes, RowFilter, TableName};
+use relay::{Case, Failure, OutboxTable, Outboxes, RowFilter, TableName, source::FilterLabels};
 
 use crate::postgres::{TextQuery, quote_literal};
 
@@ -25,14 +26,15 @@ pub(crate) fn check_labels(
     Err(Failure::of(Case::FilterWord, what))
 }
 
-/// Asks the database for the labels, where a table's `where` has words.
+/// Asks the database for the labels, where a table's `where` has words, and returns them.
 ///
 /// # Errors
 /// A word is none of the labels of its column, or the database cannot be asked.
 pub(crate) async fn check_filters(
     sql: &mut impl TextQuery,
     outboxes: &Outboxes,
-) -> Result<(), Failure> {
+) -> Result<FilterLabels, Failure> {
+    let mut found = FilterLabels::default();
     for OutboxTable { name, filter, .. } in &outboxes.tables {
         let Some(filter) = filter else { continue };
         let statement = format!(
@@ -53,7 +55,10 @@ pub(crate) async fn check_filters(
         for mut row in sql.rows("the labels of an enum", &statement).await? {
             labels.push(row.text()?);
         }
-        check_labels(name, filter, (!labels.is_empty()).then_some(&labels))?;
+        if !labels.is_empty() {
+            check_labels(name, filter, Some(&labels))?;
+            found.add(name.clone(), labels);
+        }
     }
-    Ok(())
+    Ok(found)
 }

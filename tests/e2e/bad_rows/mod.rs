@@ -11,6 +11,7 @@ use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 use tokio_postgres::types::PgLsn;
 
+mod labels;
 mod rows;
 mod starts;
 mod topics;

@@ -108,8 +108,19 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "correct the word in the table's where and restart: with it the list would leave out \
                  rows, or let them through, and nothing would say so; of an enum `select \
                  enum_range(null::TYPE)` shows the labels; if a label was renamed, and rows from \
-                 before may wait in the slot, these have the former one: `alter type TYPE add value \
-                 'FORMER'` lets the list name both",
+                 before may wait in the slot, these have the former one: name both in the list and \
+                 restart, and only then `alter type TYPE add value 'FORMER'`: the router goes on \
+                 within 30 s",
+            ),
+            case_remedy(
+                Case::FilterLabel,
+                "a value of the column of `where` is no label that its enum had when the session \
+                 began",
+                "a label that was added needs nothing: the next session knows it, at once; if a \
+                 label was renamed, rows from before wait in the slot with the former one: if they \
+                 are events, name it in the table's where beside the new one and restart, and only \
+                 then `alter type TYPE add value 'FORMER'`: the router goes on within 30 s; the \
+                 other way round the list would leave them out",
             ),
             case_remedy(
                 Case::TimeType,

@@ -325,7 +325,9 @@ tables! {
         /// Which rows are events, by the text of one column: in, or not_in, a list. A row whose
         /// column is NULL is in neither, as in SQL. Rows that are no events are counted. A word is
         /// read as the type of the column reads it (false, 01); one that no value of it is written
-        /// as, or no label of an enum, is R008.
+        /// as, or no label of an enum, is R008. A session reads the labels when it begins, and ends
+        /// at a value that is none of them: the next one knows a label that was added; at one that
+        /// was renamed the router stops (R008).
         filter as "where": Option<RowFilter> = None, filter();
         /// An UPDATE of a row, which the publication should not have: ignore: it is counted; error:
         /// the router stops there. A DELETE is counted.

@@ -394,12 +394,12 @@ impl Postgres for Source {
         remembered: Option<&Catalog>,
     ) -> Result<(OpenConnection, Catalog), Failure> {
         let reading = async {
-            let catalog = self.read_catalog(&mut open, remembered).await?;
+            let mut catalog = self.read_catalog(&mut open, remembered).await?;
             self.refuse_polled(&mut open, &catalog).await?;
             if remembered.is_none() {
                 self.refuse_unfinished(&mut open).await?;
             }
-            check_filters(&mut open.connection, &self.outboxes).await?;
+            catalog.labels = check_filters(&mut open.connection, &self.outboxes).await?;
             Ok(catalog)
         };
         let catalog = self.endpoint.within(reading).await?;

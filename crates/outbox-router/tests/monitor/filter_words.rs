@@ -5,10 +5,12 @@ use relay::{Case, Failure, FilterKind, RowFilter};
 
 use crate::{fixture::set_up, postgres::Postgres, server_identity::source_at};
 
-/// Begins a session, up to where it would stream.
-async fn begin(source: &Source) -> Result<(), Failure> {
+/// Begins a session, up to where it would stream. Returns the labels that it knows of its table.
+async fn begin(source: &Source) -> Result<Option<Vec<String>>, Failure> {
     let (open, _) = source.open().await.unwrap();
-    source.catalog(open, None).await.map(drop)
+    let (_, catalog) = source.catalog(open, None).await?;
+    let table = &source.outboxes.tables.first().unwrap().name;
+    Ok(catalog.labels.of(table).map(<[String]>::to_vec))
 }
 
 /// The stream would leave out every row, or none.
@@ -28,7 +30,8 @@ async fn no_session_begins_with_a_word_whose_label_was_renamed() {
         let (column, values) = ("kind".to_owned(), vec!["order".to_owned()]);
         let filter = RowFilter { column, values, kind };
         source.outboxes.tables.iter_mut().for_each(|table| table.filter = Some(filter.clone()));
-        begin(&source).await.unwrap();
+        let labels = begin(&source).await.unwrap();
+        assert_eq!(labels, Some(["order", "refund"].map(str::to_owned).to_vec()));
         let rename = "alter type kind rename value 'order' to 'purchase'";
         client.batch_execute(rename).await.unwrap();
         let failure = begin(&source).await.unwrap_err();

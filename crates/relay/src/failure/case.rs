@@ -244,6 +244,8 @@ cases! {
     FilteredSince = "filtered_since" of TableUnconfigured,
     /// A word of `where` is no value of its column.
     FilterWord = "filter_word" of ColumnType,
+    /// A value of the enum that `where` reads is no label that it had when the session began.
+    FilterLabel = "filter_label" of ColumnType,
     /// Of a row that is larger than `limits.row_bytes`, the key did not arrive.
     RowTooLargeForKey = "row_too_large_for_key" of RowTooLarge,
 

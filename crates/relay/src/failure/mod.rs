@@ -22,7 +22,7 @@ use crate::wording::chain;
 /// One failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The stable code, which also decides the class.
+    /// The stable code, which mostly decides the class.
     pub code: Code,
     /// Which of the code's remedies fits, where there are several.
     pub case: Option<Case>,
@@ -111,9 +111,13 @@ impl Failure {
         self
     }
 
-    /// What follows from it.
+    /// What follows from it: what follows from its code, except that a session which does not know
+    /// a label ends, since the next one reads the labels again.
     pub fn class(&self) -> Class {
-        self.code.class()
+        match self.case {
+            Some(Case::FilterLabel) => Class::Replay,
+            Some(_) | None => self.code.class(),
+        }
     }
 
     /// Whether it is only reported and stops nothing.

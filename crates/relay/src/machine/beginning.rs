@@ -56,7 +56,7 @@ impl Relay {
         self.topics.report_again();
         self.check_at = self.next_check_at(at);
         self.alterations.extend(baseline.alterations.iter().cloned());
-        let tables = baseline.tables.clone();
+        let (tables, labels) = (baseline.tables.clone(), baseline.catalog.labels.clone());
         self.baseline = Some(Arc::new(baseline));
         let start = SessionStart {
             id: self.session_id,
@@ -64,6 +64,7 @@ impl Relay {
             isolate_at: self.isolate_at,
             silence_limit: self.patience.limit(self.settings.timing.silence_limit),
             tables,
+            labels,
             store,
             resume,
         };

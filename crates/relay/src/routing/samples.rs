@@ -37,7 +37,7 @@ pub(super) fn mapped(
     let Ok(Message::Relation(relation)) = Message::parse(&relation) else { panic!("a relation") };
     let insert = wire::insert_message(1, values);
     let Ok(Message::Insert(insert)) = Message::parse(&insert) else { panic!("an insert") };
-    let columns = Columns::resolve(table, &relation, &TypeNames::default())?;
+    let columns = Columns::resolve(table, &relation, &TypeNames::default(), None)?;
     let mut event = Event::default();
     columns.read(insert.tuple.iter(), &mut event)?;
     let mut router = TableRouter::new(table.clone(), columns.clone(), None)?;

@@ -28,7 +28,7 @@ use crate::{
         table::Outboxes,
         topics::{TopicFacts, Topics},
     },
-    source::TableOids,
+    source::{FilterLabels, TableOids},
     telemetry::RowsIgnored,
 };
 pub(crate) use covered::Covered;
@@ -139,6 +139,8 @@ pub(crate) struct SessionStart {
     pub(crate) silence_limit: Duration,
     /// Which tables are outboxes, by OID.
     pub(crate) tables: TableOids,
+    /// The labels of enums that a `where` reads, as they were read before the stream began.
+    pub(crate) labels: FilterLabels,
     pub(crate) store: WitnessStore,
     pub(crate) resume: Resume,
 }
@@ -164,7 +166,8 @@ enum NotProduced {
 
 impl Session {
     pub(crate) fn new(start: SessionStart, settings: &SessionSettings, at: Moment) -> Self {
-        let SessionStart { id, slot_at, isolate_at, silence_limit, tables, store, resume } = start;
+        let SessionStart { id, slot_at, isolate_at, silence_limit, .. } = start;
+        let SessionStart { tables, labels, store, resume, .. } = start;
         let timing = Timing { silence_limit, ..settings.timing };
         let mut ledger = Ledger::new(id, slot_at, store);
         let covered = match resume {
@@ -181,7 +184,7 @@ impl Session {
             slot_at,
             feedback: Feedback::new(timing, at),
             held_rows: Rows::new(tables.clone()),
-            rows: Rows::of_stream(tables),
+            rows: Rows::of_stream(tables, labels),
             received: Lsn::ZERO,
             wait_reason: None,
             retried_failure: None,

@@ -18,7 +18,7 @@ use crate::{
         route::TableRouter,
         table::{OutboxTable, Outboxes, Role, TableName},
     },
-    source::TableOids,
+    source::{FilterLabels, TableOids},
 };
 
 pub(super) enum Binding {
@@ -40,6 +40,7 @@ pub(crate) enum LostColumns {
 pub(super) struct Relations {
     tables: TableOids,
     lost_columns: LostColumns,
+    labels: FilterLabels,
     /// Usually one entry, which a `BTreeMap` finds with one comparison.
     by_oid: BTreeMap<Oid, Binding>,
     /// What the Type messages since the last Relation message say.
@@ -51,10 +52,11 @@ pub(super) struct Relations {
 }
 
 impl Relations {
-    pub(super) fn new(tables: TableOids, lost_columns: LostColumns) -> Self {
+    pub(super) fn new(tables: TableOids, lost_columns: LostColumns, labels: FilterLabels) -> Self {
         Self {
             tables,
             lost_columns,
+            labels,
             by_oid: BTreeMap::new(),
             types: TypeNames::default(),
             type_messages: Vec::new(),
@@ -86,7 +88,7 @@ impl Relations {
         };
         messages::push(&mut description, message);
         self.descriptions.insert(relation.id, description.into());
-        let columns = Columns::resolve(&table, relation, &types);
+        let columns = Columns::resolve(&table, relation, &types, self.labels.of(&table.name));
         let router = match (columns, self.by_oid.get_mut(&relation.id)) {
             (Ok(columns), Some(Binding::Outbox(router))) if router.table().name == table.name => {
                 let lost = router.columns().lost_in(&columns);

@@ -19,7 +19,7 @@ use crate::{
         topic::TopicName,
         topics::{Readiness, TopicFacts, Topics},
     },
-    source::TableOids,
+    source::{FilterLabels, TableOids},
 };
 
 /// The relations of a stream, and the buffers for one row.
@@ -59,20 +59,16 @@ impl<T> From<Failure> for Row<T> {
 
 impl Rows {
     pub(crate) fn new(tables: TableOids) -> Self {
-        Self::with(tables, LostColumns::Taken)
+        Self::with(Relations::new(tables, LostColumns::Taken, FilterLabels::default()))
     }
 
-    /// Rows in the order of a stream.
-    pub(super) fn of_stream(tables: TableOids) -> Self {
-        Self::with(tables, LostColumns::Refused)
+    /// Rows in the order of a stream, behind a reading of the labels.
+    pub(super) fn of_stream(tables: TableOids, labels: FilterLabels) -> Self {
+        Self::with(Relations::new(tables, LostColumns::Refused, labels))
     }
 
-    fn with(tables: TableOids, lost_columns: LostColumns) -> Self {
-        Self {
-            relations: Relations::new(tables, lost_columns),
-            scratch: Scratch::default(),
-            mapped: MappedRow::default(),
-        }
+    fn with(relations: Relations) -> Self {
+        Self { relations, scratch: Scratch::default(), mapped: MappedRow::default() }
     }
 
     /// Notes a Relation message.

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 
 use pgoutput::{Oid, PgTimestamp, Xid};
 
-use super::storage::{Partition, Storage};
+use super::{
+    labels::FilterLabels,
+    storage::{Partition, Storage},
+};
 use crate::{
     delivered::{EventsSince, FullXid, Place},
     routing::table::{Outboxes, TableName},
@@ -24,6 +27,9 @@ pub struct Catalog {
     /// show. Its commit may be in the WAL all the same: a snapshot shows it once it has ended, also
     /// its wait for a synchronous standby, and pgoutput follows it at once. `None` in a record.
     pub altering: Option<Xid>,
+    /// The labels of enums, where a `where` reads one; none in a record, and none where nobody
+    /// asked for them.
+    pub labels: FilterLabels,
 }
 
 /// What sets the rows that are written after a reading of the catalog apart from older ones. It is
@@ -52,7 +58,7 @@ impl Catalog {
     /// The part that a record keeps.
     #[must_use]
     pub(crate) fn recorded(&self) -> Self {
-        Self { next: None, altering: None, ..self.clone() }
+        Self { next: None, altering: None, labels: FilterLabels::default(), ..self.clone() }
     }
 
     /// Whether publication and tables have been as it shows them up to the moment before it was

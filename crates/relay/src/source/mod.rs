@@ -15,6 +15,7 @@ mod baseline;
 mod catalog;
 mod gap;
 pub mod history;
+mod labels;
 mod mapping;
 mod monitor_gap;
 mod moves;
@@ -38,6 +39,7 @@ pub use catalog::{
     SchemaEntry, TableKind,
 };
 pub use gap::{Gap, Interval, Mark};
+pub use labels::FilterLabels;
 pub use monitor_gap::{LastGood, suspected_gap};
 pub use moves::RowMovePrivileges;
 pub use obstacle::Obstacle;

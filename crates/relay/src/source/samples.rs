@@ -3,8 +3,8 @@
 use pgoutput::{Lsn, Oid};
 
 use super::{
-    Catalog, CatalogRelation, Inserts, Partitions, Publication, PublishedTable, Server,
-    ServerEncoding, SlotHealth, SlotReading, Storage, TableKind,
+    Catalog, CatalogRelation, FilterLabels, Inserts, Partitions, Publication, PublishedTable,
+    Server, ServerEncoding, SlotHealth, SlotReading, Storage, TableKind,
 };
 use crate::{routing::table::TableName, source::History};
 
@@ -81,6 +81,7 @@ pub(crate) fn healthy() -> Catalog {
         }),
         next: None,
         altering: None,
+        labels: FilterLabels::default(),
         relations: vec![relation(10, "outbox")],
     }
 }

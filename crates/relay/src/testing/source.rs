@@ -7,8 +7,8 @@ use crate::{
     Action, Input, TableName,
     held::HeldAnswer,
     source::{
-        Catalog, CatalogRelation, History, Inserts, Partitions, Publication, PublishedTable,
-        Server, ServerEncoding, SlotHealth, SlotReading, Storage, TableKind,
+        Catalog, CatalogRelation, FilterLabels, History, Inserts, Partitions, Publication,
+        PublishedTable, Server, ServerEncoding, SlotHealth, SlotReading, Storage, TableKind,
     },
 };
 
@@ -27,6 +27,8 @@ pub struct Source {
     pub slot_at: u64,
     /// Where its WAL ends.
     pub wal_end: u64,
+    /// The labels of enums that it reports.
+    pub labels: FilterLabels,
     /// Whether the connection that asks streams from the slot.
     pub is_streaming: bool,
     /// The table of held events, if there is one.
@@ -48,6 +50,7 @@ impl Source {
             columns: columns.iter().map(|(name, _)| (*name).to_owned()).collect(),
             slot_at: 0,
             wal_end: u64::MAX,
+            labels: FilterLabels::default(),
             is_streaming: false,
             held: None,
             clock_micros: 0,
@@ -129,7 +132,13 @@ impl Source {
             partitions: Partitions::ViaRoot,
             tables: published,
         };
-        Catalog { publication: Some(publication), relations, next: None, altering: None }
+        Catalog {
+            publication: Some(publication),
+            relations,
+            next: None,
+            altering: None,
+            labels: self.labels.clone(),
+        }
     }
 
     fn table(&self, name: TableName, oid: u32) -> (PublishedTable, CatalogRelation) {

@@ -3,9 +3,9 @@
 use relay::{
     DEFAULT, FilterKind, Lsn, OutboxTable, Outboxes, RowFilter, TableName,
     source::{
-        Catalog, CatalogRelation, Inserts, Oid, Partition, Partitions, Publication, PublishedTable,
-        SchemaEntry, Server, ServerEncoding, SlotHealth, SlotReading, Storage, TableKind,
-        WalStatus,
+        Catalog, CatalogRelation, FilterLabels, Inserts, Oid, Partition, Partitions, Publication,
+        PublishedTable, SchemaEntry, Server, ServerEncoding, SlotHealth, SlotReading, Storage,
+        TableKind, WalStatus,
     },
     testing::samples,
 };
@@ -121,7 +121,13 @@ impl SimulatedPostgres {
             }],
             storage: Storage::default(),
         };
-        Catalog { publication, relations: vec![relation], next: None, altering: None }
+        Catalog {
+            publication,
+            relations: vec![relation],
+            next: None,
+            altering: None,
+            labels: FilterLabels::default(),
+        }
     }
 
     /// What identifies the server.

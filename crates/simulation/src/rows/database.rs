@@ -6,8 +6,8 @@ use relay::{
     Lsn, Oid, PgTimestamp, TableName,
     delivered::{EventPart, EventsSince, FullXid, PartitionLink, Place},
     source::{
-        Catalog, CatalogRelation, History, Inserts, NextRows, Partition, Partitions, Publication,
-        PublishedTable, Storage, TableKind,
+        Catalog, CatalogRelation, FilterLabels, History, Inserts, NextRows, Partition, Partitions,
+        Publication, PublishedTable, Storage, TableKind,
     },
 };
 
@@ -356,7 +356,7 @@ impl Database {
         let publication = Publication { tables: tables_published, ..self.publication.clone() };
         let (publication, relations) = (Some(publication), tables.map(relation).into());
         let altering = altering.map(|altering| FullXid::from_u64(altering.xid).of_row());
-        Catalog { publication, relations, next, altering }
+        Catalog { publication, relations, next, altering, labels: FilterLabels::default() }
     }
 
     /// The slot's position.

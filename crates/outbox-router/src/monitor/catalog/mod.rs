@@ -4,8 +4,8 @@
 use relay::{
     Failure, Outboxes, TableName,
     source::{
-        Catalog, CatalogRelation, Child, Inserts, Oid, Partitions, Publication, PublishedTable,
-        SchemaEntry, TableKind,
+        Catalog, CatalogRelation, Child, FilterLabels, Inserts, Oid, Partitions, Publication,
+        PublishedTable, SchemaEntry, TableKind,
     },
 };
 
@@ -186,7 +186,13 @@ async fn read_within(
         None => None,
     };
     Ok(CatalogReading {
-        catalog: Catalog { publication, relations, next: None, altering },
+        catalog: Catalog {
+            publication,
+            relations,
+            next: None,
+            altering,
+            labels: FilterLabels::default(),
+        },
         explained,
     })
 }

@@ -292,3 +292,106 @@ fn a_row_that_the_filter_leaves_out_is_counted_and_its_transaction_confirmed() {
     script.settle();
     assert_eq!(script.confirmed(), 208);
 }
+
+/// The outbox's aggregate type is an enum from now on.
+fn describe_enum(script: &mut Script) {
+    const KIND: u32 = 16_600;
+    let mut columns = COLUMNS;
+    columns[1].1 = KIND;
+    script.take(&wire::wal(1, 0, &wire::type_message(KIND, "public", "kind")));
+    script.take(&wire::relation(OUTBOX, "outbox", &columns));
+}
+
+/// Streams events of one kind, in a session that knows `order` and `cart`.
+fn streaming_by_label(kind: crate::FilterKind) -> Script {
+    let filter =
+        crate::RowFilter { column: "aggregate_type".into(), values: vec!["order".into()], kind };
+    let policy =
+        crate::ErrorPolicy { bad_row: crate::OnError::DeadLetter, ..crate::ErrorPolicy::default() };
+    let settings = outbox(|table| table.filter = Some(filter));
+    let held = crate::HeldSettings { policy, ..settings.held.clone() };
+    let mut script = Script::new(RelaySettings { held, ..settings });
+    script.source.held = Some(crate::testing::HeldTable::default());
+    name_labels(&mut script, &["order", "cart"]);
+    script.handle(Input::SinkReady);
+    script.connect();
+    describe_enum(&mut script);
+    script.begin(8);
+    script.take(&row_of(if kind == crate::FilterKind::In { "order" } else { "cart" }, "w", "{}"));
+    script.commit(8);
+    script.settle();
+    script.tick_after(100);
+    script.actions.clear();
+    script
+}
+
+fn name_labels(script: &mut Script, labels: &[&str]) {
+    let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+    script.source.labels = source::FilterLabels::default();
+    script.source.labels.add(script.source.table.clone(), labels);
+}
+
+#[test]
+fn a_value_that_is_no_label_ends_the_session_and_nothing_behind_it_is_confirmed() {
+    // I3, I7
+    for kind in [crate::FilterKind::In, crate::FilterKind::NotIn] {
+        let mut script = streaming_by_label(kind);
+        script.begin(100);
+        script.take(&row_of("order", "a", "{}"));
+        script.take(&row_of("cart", "b", "{}"));
+        script.commit(100);
+        let sent = script.keys();
+        for _ in 0..3 {
+            script.settle();
+            script.tick_after(200);
+            script.begin(200);
+            assert_eq!(script.frame(&row_of("ORDER", "c", "{}")), FrameOutcome::NotTaken);
+            assert_eq!(script.state().1, Some(Code::ColumnType));
+            let reason = script.relay.condition(script.at).reason.unwrap();
+            assert_eq!(
+                (reason.case, reason.lsn),
+                (Some(Case::FilterLabel), Some(Lsn::from_u64(200)))
+            );
+            assert!(!reason.message.contains("ORDER"), "{}", reason.message);
+            assert!(script.actions().contains(&Action::Disconnect));
+            script.connect();
+            describe_enum(&mut script);
+        }
+        assert_eq!(script.state().0, State::Failed, "from the third time on a person is needed");
+        assert_eq!(script.keys(), sent, "nothing behind it is sent, here or to people");
+        assert_eq!(script.confirmed(), 108);
+    }
+}
+
+#[test]
+fn a_label_that_was_added_is_known_to_the_next_session() {
+    for (kind, expected) in [(crate::FilterKind::In, 0), (crate::FilterKind::NotIn, 1)] {
+        let mut script = streaming_by_label(kind);
+        let before = script.keys().len();
+        script.begin(100);
+        assert_eq!(script.frame(&row_of("refund", "a", "{}")), FrameOutcome::NotTaken);
+        name_labels(&mut script, &["order", "cart", "refund"]);
+        script.run_for(Duration::from_millis(500));
+        assert!(script.actions().contains(&Action::Connect), "no person is needed");
+        script.answer();
+        describe_enum(&mut script);
+        script.begin(100);
+        script.take(&row_of("refund", "a", "{}"));
+        script.commit(100);
+        assert_eq!(script.keys().len(), before + expected);
+        script.settle();
+        script.tick_after(200);
+        assert_eq!(script.confirmed(), 108);
+        assert_eq!(script.state(), (State::Streaming, None));
+    }
+}
+
+#[test]
+fn rows_from_before_a_column_became_an_enum_are_filtered_as_texts() {
+    let mut script = streaming_by_label(crate::FilterKind::In);
+    script.take(&wire::relation(OUTBOX, "outbox", &COLUMNS));
+    script.begin(100);
+    script.take(&row_of("other", "a", "{}"));
+    script.commit(100);
+    assert_eq!(script.relay.snapshot(script.at).rows_filtered, 1);
+}

@@ -48,7 +48,8 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Finds the columns of `table` in the relation, of whose types some were named before.
+    /// Finds the columns of `table` in the relation, of whose types some were named before. The
+    /// labels are those of the enum that its `where` reads, where they are known.
     ///
     /// # Errors
     /// A required column is missing, no preset fits or several do, or Debezium would write a
@@ -57,12 +58,13 @@ impl Columns {
         table: &OutboxTable,
         relation: &Relation<'_>,
         types: &TypeNames,
+        labels: Option<&[String]>,
     ) -> Result<Self, Failure> {
         let columns: Vec<Column<'_>> =
             relation.columns().map(|column| types.column(&column, table)).collect();
         let names: Vec<&[u8]> = columns.iter().map(|column| column.name).collect();
         let Found { preset, roles, topic, topic_by_columns } = find_columns(table, &names)?;
-        let mut resolution = Resolution::new(table, &columns, preset);
+        let mut resolution = Resolution::new(table, &columns, labels, preset);
         for (role, source) in roles {
             match source {
                 Source::Template(template, text) => resolution.template(role, template, text),

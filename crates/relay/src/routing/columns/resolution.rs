@@ -24,6 +24,7 @@ impl<'r> Resolution<'r> {
     pub(super) fn new(
         table: &'r OutboxTable,
         columns: &'r [Column<'r>],
+        labels: Option<&'r [String]>,
         preset: &'static Preset,
     ) -> Self {
         Self {
@@ -33,6 +34,7 @@ impl<'r> Resolution<'r> {
             plan_input: PlanInput {
                 table,
                 columns,
+                labels,
                 preset_headers: preset.headers,
                 templates: Vec::new(),
                 time: None,

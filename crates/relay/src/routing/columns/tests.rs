@@ -21,7 +21,7 @@ fn table() -> OutboxTable {
 fn resolve(table: &OutboxTable, columns: &[(&str, u32)]) -> Result<Columns, Failure> {
     let bytes = wire::relation_message(1, "outbox", columns);
     let Ok(Message::Relation(relation)) = Message::parse(&bytes) else { panic!("a relation") };
-    Columns::resolve(table, &relation, &TypeNames::default())
+    Columns::resolve(table, &relation, &TypeNames::default(), None)
 }
 
 fn of_text<'a>(names: &[&'a str]) -> Vec<(&'a str, u32)> {

@@ -8,6 +8,15 @@ pub(crate) struct Filter {
     pub(super) position: usize,
     pub(super) values: Vec<String>,
     pub(super) kind: FilterKind,
+    /// The labels of the column's type, where it is an enum and they are known.
+    pub(super) labels: Option<Labels>,
+}
+
+/// The labels that an enum had when the session began, and its column, for messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Labels {
+    pub(super) column: String,
+    pub(super) labels: Vec<String>,
 }
 
 /// What the list says.
@@ -21,8 +30,21 @@ pub enum FilterKind {
 
 impl Filter {
     /// Whether a row is an event, from its column's text.
-    pub(super) fn takes(&self, text: Option<&[u8]>) -> bool {
-        self.kind.takes(&self.values, text)
+    ///
+    /// # Errors
+    /// The text is none of the labels: nobody can say what it means for the list. The message has
+    /// no value of the row.
+    pub(super) fn takes(&self, text: Option<&[u8]>) -> Result<bool, String> {
+        if let (Some(known), Some(text)) = (&self.labels, text)
+            && !known.labels.iter().any(|label| label.as_bytes() == text)
+        {
+            return Err(format!(
+                "its value of column {}, which where names, is no label that the enum had when the \
+                 session began: it was renamed or added",
+                known.column
+            ));
+        }
+        Ok(self.kind.takes(&self.values, text))
     }
 }
 
@@ -45,7 +67,10 @@ mod tests {
 
     #[test]
     fn a_row_is_taken_by_its_columns_value() {
-        let filter = |kind| Filter { position: 0, values: vec!["a".into(), "b".into()], kind };
+        let filter = |kind| {
+            let values = vec!["a".into(), "b".into()];
+            Filter { position: 0, values, kind, labels: None }
+        };
         let (listed, others) = (filter(FilterKind::In), filter(FilterKind::NotIn));
         for (text, is_listed, is_other) in [
             (Some("a"), true, false),
@@ -54,8 +79,28 @@ mod tests {
             (Some(""), false, true),
             (None, false, false),
         ] {
-            assert_eq!(listed.takes(text.map(str::as_bytes)), is_listed, "{text:?}");
-            assert_eq!(others.takes(text.map(str::as_bytes)), is_other, "{text:?}");
+            assert_eq!(listed.takes(text.map(str::as_bytes)), Ok(is_listed), "{text:?}");
+            assert_eq!(others.takes(text.map(str::as_bytes)), Ok(is_other), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_no_label_is_neither_taken_nor_left_out() {
+        let filter = |kind| {
+            let labels = ["a", "b"].map(str::to_owned).to_vec();
+            let labels = Some(Labels { column: "status".into(), labels });
+            Filter { position: 0, values: vec!["a".into()], kind, labels }
+        };
+        for (kind, of_a, of_b) in [(FilterKind::In, true, false), (FilterKind::NotIn, false, true)]
+        {
+            let takes = |text: Option<&str>| filter(kind).takes(text.map(str::as_bytes));
+            assert_eq!(takes(Some("a")), Ok(of_a));
+            assert_eq!(takes(Some("b")), Ok(of_b));
+            assert_eq!(takes(None), Ok(false), "NULL is no label");
+            for unknown in ["A", "", "a ", "secret"] {
+                let why = takes(Some(unknown)).unwrap_err();
+                assert!(why.contains("column status") && !why.contains("secret"), "{why}");
+            }
         }
     }
 }

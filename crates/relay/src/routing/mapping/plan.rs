@@ -109,9 +109,7 @@ impl RowPlan {
         headers: &mut RowHeaders,
     ) -> Result<RowIs, Unmappable> {
         mapped.clear();
-        if let Some(filter) = &self.filter
-            && !filter.takes(text(row, filter.position))
-        {
+        if self.is_filtered_out(row)? {
             return Ok(RowIs::FilteredOut);
         }
         self.fill_templates(|_| true, names, row, mapped)?;
@@ -134,15 +132,19 @@ impl RowPlan {
         mapped: &mut MappedRow,
     ) -> Result<RowIs, Unmappable> {
         mapped.clear();
-        if let Some(filter) = &self.filter
-            && !filter.takes(text(row, filter.position))
-        {
+        if self.is_filtered_out(row)? {
             return Ok(RowIs::FilteredOut);
         }
         let is_key = |role| role == Role::AggregateId;
         self.fill_templates(is_key, names, row, mapped)?;
         self.render(is_key, names, row, mapped)?;
         Ok(RowIs::Event)
+    }
+
+    fn is_filtered_out(&self, row: TupleColumns<'_>) -> Result<bool, Unmappable> {
+        let Some(filter) = &self.filter else { return Ok(false) };
+        let takes = filter.takes(text(row, filter.position));
+        takes.map(|takes| !takes).map_err(|what| Unmappable::of(Case::FilterLabel, what))
     }
 
     /// Does each thing by itself, for a row that is an event and of which some values may be

@@ -2,7 +2,7 @@
 //! row.
 
 use super::{
-    filter::Filter,
+    filter::{Filter, Labels},
     form::{DecimalAs, Form},
     headers::{MappedHeader, MappedHeaderValue, Pairs, TakenName},
     plan::{Rendered, RowPlan, TextSource, WrittenAs},
@@ -19,10 +19,15 @@ use crate::{
     },
 };
 
+/// `FirstNormalObjectId`: the types that are built in, none of which is an enum, have lower OIDs.
+const FIRST_OF_USERS: u32 = 16_384;
+
 /// A table's configuration, the columns of its relation, and what was found of its roles.
 pub(crate) struct PlanInput<'f> {
     pub(crate) table: &'f OutboxTable,
     pub(crate) columns: &'f [Column<'f>],
+    /// The labels of the enum that `where` reads, if it is one.
+    pub(crate) labels: Option<&'f [String]>,
     /// Headers that the preset adds: the column and the name.
     pub(crate) preset_headers: &'f [&'f str],
     pub(crate) templates: Vec<(Role, ResolvedTemplate)>,
@@ -144,7 +149,11 @@ impl<'f> PlanInput<'f> {
         let values = filter
             .written(&self.table.name, column.value_type)
             .map_err(|what| Failure::of(Case::FilterWord, what))?;
-        Ok(Some(Filter { position, values, kind: filter.kind }))
+        // Rows from before the column became an enum have texts.
+        let labels = self.labels.filter(|_| column.value_type.oid >= FIRST_OF_USERS);
+        let labels =
+            labels.map(|labels| Labels { column: filter.column.clone(), labels: labels.to_vec() });
+        Ok(Some(Filter { position, values, kind: filter.kind, labels }))
     }
 
     fn headers(&self) -> Result<Vec<MappedHeader>, Failure> {

@@ -290,7 +290,7 @@ impl Kept {
         let Ok(Message::Relation(relation)) = Message::parse(&relation) else {
             panic!("a relation")
         };
-        let columns = Columns::resolve(&table(), &relation, &TypeNames::default()).unwrap();
+        let columns = Columns::resolve(&table(), &relation, &TypeNames::default(), None).unwrap();
         let state_topic = TopicName::new(state_topic).ok();
         let router = TableRouter::new(table(), columns.clone(), state_topic).unwrap();
         Self { columns, router, topics: Topics::default(), scratch: Scratch::default() }

@@ -20,7 +20,7 @@ use crate::{
     failure::{Case, Code, Failure, Name},
     held::{TableMark, TableVersion},
     routing::table::TableName,
-    source::{Catalog, Gap, History, Interval, ServerMoment},
+    source::{Catalog, FilterLabels, Gap, History, Interval, ServerMoment},
 };
 
 mod catalog;
@@ -236,6 +236,7 @@ impl Witness {
                 relations: text.relations.into_iter().map(RelationText::read).collect(),
                 next: None,
                 altering: None,
+                labels: FilterLabels::default(),
             },
             tables: text.tables.into_iter().map(Oid::from_u32).collect(),
             added: text

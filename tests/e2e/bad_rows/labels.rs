@@ -1,0 +1,133 @@
+//! Labels of an enum that `where` names, and that are renamed or added: rows that are events must
+//! not be left out, and removed as such.
+
+use e2e::{Fixture, FixtureBuilder, ROLE, SHORT_DEADLINE};
+use serde_json::json;
+use testbed::postgres::DatabaseSession;
+use testbed::wait::eventually;
+
+use super::{GOOD, RECHECK_DEADLINE, expect_ids, expect_reported, ids, insert};
+
+fn builder(kind: &str, words: &[&str]) -> FixtureBuilder {
+    Fixture::builder()
+        .partitions(1)
+        .set_outbox("where.column", "status")
+        .set_outbox(&format!("where.{kind}"), json!(words))
+        .set("retention.mode", "delete")
+        .set("retention.keep", "0s")
+        .set("retention.interval", "1s")
+}
+
+fn topic(fixture: &Fixture) -> String {
+    fixture.topics.first().unwrap().clone()
+}
+
+/// A router that streams and removes rows; each is `pending`, by default.
+async fn started(builder: FixtureBuilder) -> (Fixture, DatabaseSession) {
+    let mut fixture = builder.prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    let status = format!(
+        "CREATE TYPE st AS ENUM ('pending', 'done'); \
+         ALTER TABLE outbox ADD status st NOT NULL DEFAULT 'pending'; \
+         CREATE INDEX ON outbox (created_at); GRANT SELECT, DELETE ON outbox TO {ROLE}"
+    );
+    session.batch_execute(&status).await.unwrap();
+    fixture.start_accepted().await.unwrap();
+    (fixture, session)
+}
+
+/// Inserts a row whose status has this label.
+async fn insert_as(session: &DatabaseSession, label: &str) -> String {
+    let default = format!("ALTER TABLE outbox ALTER status SET DEFAULT '{label}'");
+    session.batch_execute(&default).await.unwrap();
+    insert(session, GOOD).await
+}
+
+async fn wait_left(session: &DatabaseSession, rows: i64) {
+    eventually(RECHECK_DEADLINE, format!("{rows} rows in the outbox"), async || {
+        let count = session.query_one("SELECT count(*) FROM outbox", &[]).await?;
+        Ok((count.get::<_, i64>(0) == rows).then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
+/// The list names these words from the next start on.
+async fn restart_with(fixture: &mut Fixture, words: &[&str]) {
+    fixture.kill_router().await.unwrap();
+    fixture.config.set_outbox("where.in", json!(words));
+    fixture.rewrite_config().unwrap();
+    fixture.router.start_again().unwrap();
+}
+
+#[tokio::test]
+async fn rows_with_a_label_that_is_renamed_while_the_router_runs_are_not_lost() {
+    let (mut fixture, session) = started(builder("in", &["pending"])).await;
+    let mut sent = vec![insert_as(&session, "pending").await];
+    insert_as(&session, "done").await;
+    expect_ids(&fixture, &topic(&fixture), &sent).await;
+    wait_left(&session, 0).await;
+
+    session.batch_execute("ALTER TYPE st RENAME VALUE 'pending' TO 'PENDING'").await.unwrap();
+    let renamed = insert_as(&session, "PENDING").await;
+    let behind = fixture.postgres.current_wal_lsn().await.unwrap();
+    expect_reported(&mut fixture.router, "failed", "R008", RECHECK_DEADLINE).await;
+    wait_left(&session, 1).await;
+    let confirmed = fixture.confirmed().await.unwrap();
+    assert!(confirmed < behind, "{confirmed} is past the row, which ends before {behind}");
+
+    restart_with(&mut fixture, &["pending", "PENDING"]).await;
+    expect_reported(&mut fixture.router, "failed", "R008", RECHECK_DEADLINE).await;
+    assert_eq!(ids(&fixture, &topic(&fixture)).await, sent);
+    session.batch_execute("ALTER TYPE st ADD VALUE 'pending'").await.unwrap();
+    fixture.router.wait_state("streaming", RECHECK_DEADLINE).await.unwrap();
+    sent.extend([renamed, insert_as(&session, "pending").await]);
+    expect_ids(&fixture, &topic(&fixture), &sent).await;
+    wait_left(&session, 0).await;
+}
+
+#[tokio::test]
+async fn rows_from_before_a_label_was_renamed_are_not_lost() {
+    let (mut fixture, session) = started(builder("in", &["pending"])).await;
+    let mut sent = vec![insert_as(&session, "pending").await];
+    expect_ids(&fixture, &topic(&fixture), &sent).await;
+    wait_left(&session, 0).await;
+
+    fixture.kill_router().await.unwrap();
+    let former = insert_as(&session, "pending").await;
+    session.batch_execute("ALTER TYPE st RENAME VALUE 'pending' TO 'PENDING'").await.unwrap();
+    let renamed = insert_as(&session, "PENDING").await;
+    fixture.config.set_outbox("where.in", json!(["PENDING"]));
+    fixture.rewrite_config().unwrap();
+    fixture.router.start_again().unwrap();
+    let status = expect_reported(&mut fixture.router, "failed", "R008", RECHECK_DEADLINE).await;
+    let message = status["reason"]["message"].as_str().unwrap();
+    assert!(message.contains(&former) && status["reason"]["lsn"].is_string(), "{status}");
+    wait_left(&session, 2).await;
+    assert_eq!(ids(&fixture, &topic(&fixture)).await, sent);
+
+    restart_with(&mut fixture, &["PENDING", "pending"]).await;
+    expect_reported(&mut fixture.router, "failed", "R008", RECHECK_DEADLINE).await;
+    session.batch_execute("ALTER TYPE st ADD VALUE 'pending'").await.unwrap();
+    fixture.router.wait_state("streaming", RECHECK_DEADLINE).await.unwrap();
+    sent.extend([former, renamed]);
+    expect_ids(&fixture, &topic(&fixture), &sent).await;
+    wait_left(&session, 0).await;
+}
+
+#[tokio::test]
+async fn a_label_that_is_added_while_the_router_runs_needs_no_person() {
+    for (kind, word) in [("in", "pending"), ("not_in", "done")] {
+        let (mut fixture, session) = started(builder(kind, &[word])).await;
+        let mut sent = vec![insert_as(&session, "pending").await];
+        expect_ids(&fixture, &topic(&fixture), &sent).await;
+        session.batch_execute("ALTER TYPE st ADD VALUE 'urgent'").await.unwrap();
+        let added = insert_as(&session, "urgent").await;
+        sent.extend((kind == "not_in").then_some(added));
+        sent.push(insert_as(&session, "pending").await);
+        expect_ids(&fixture, &topic(&fixture), &sent).await;
+        wait_left(&session, 0).await;
+        fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
+        assert!(!fixture.router.log().contains("\"failed\""), "{}", fixture.router.log());
+    }
+}
