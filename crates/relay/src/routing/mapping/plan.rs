@@ -94,6 +94,16 @@ impl From<(Code, String)> for Unmappable {
     }
 }
 
+/// The answer about a row that the filter does not take; `None`: it takes the row.
+#[inline(never)]
+fn filtered_out(filter: &Filter, row: TupleColumns<'_>) -> Option<Result<RowIs, Unmappable>> {
+    match filter.takes(text(row, filter.position)) {
+        Ok(true) => None,
+        Ok(false) => Some(Ok(RowIs::FilteredOut)),
+        Err(what) => Some(Err(Unmappable::of(Case::FilterLabel, what))),
+    }
+}
+
 impl RowPlan {
     /// Does what the configuration asks for with one row. `headers` has none yet.
     ///
@@ -109,8 +119,10 @@ impl RowPlan {
         headers: &mut RowHeaders,
     ) -> Result<RowIs, Unmappable> {
         mapped.clear();
-        if self.is_filtered_out(row)? {
-            return Ok(RowIs::FilteredOut);
+        if let Some(filter) = &self.filter
+            && let Some(out) = filtered_out(filter, row)
+        {
+            return out;
         }
         self.fill_templates(|_| true, names, row, mapped)?;
         self.read_time(names, row, mapped)?;
@@ -132,19 +144,15 @@ impl RowPlan {
         mapped: &mut MappedRow,
     ) -> Result<RowIs, Unmappable> {
         mapped.clear();
-        if self.is_filtered_out(row)? {
-            return Ok(RowIs::FilteredOut);
+        if let Some(filter) = &self.filter
+            && let Some(out) = filtered_out(filter, row)
+        {
+            return out;
         }
         let is_key = |role| role == Role::AggregateId;
         self.fill_templates(is_key, names, row, mapped)?;
         self.render(is_key, names, row, mapped)?;
         Ok(RowIs::Event)
-    }
-
-    fn is_filtered_out(&self, row: TupleColumns<'_>) -> Result<bool, Unmappable> {
-        let Some(filter) = &self.filter else { return Ok(false) };
-        let takes = filter.takes(text(row, filter.position));
-        takes.map(|takes| !takes).map_err(|what| Unmappable::of(Case::FilterLabel, what))
     }
 
     /// Does each thing by itself, for a row that is an event and of which some values may be
