@@ -14,7 +14,7 @@ use tokio_postgres::Client;
 
 use super::{
     args::{IdTrust, RecoverArgs, RecoveredRows},
-    table::{ComparedTable, DecidedRows, of_table_or_former_name},
+    table::{ComparedTable, DecidedRows, count_of, of_table_or_former_name},
 };
 use crate::{
     cli::{TaskError, dead_letters::columns},
@@ -40,7 +40,7 @@ pub(super) struct Divided {
     pub(super) sent: u64,
 }
 
-/// Divides the missing rows of a table.
+/// Divides the missing rows of a table, and `all` is how many those are.
 ///
 /// # Errors
 /// [`Case::RecoverIdAmbiguous`]: rows have the ids of such events, and nothing says that these are
@@ -48,13 +48,9 @@ pub(super) struct Divided {
 pub(super) async fn divided(
     client: &Client,
     (args, config): (&RecoverArgs, &Config),
-    (table, missing): (&ComparedTable, &Query),
+    (table, missing, all): (&ComparedTable, &Query, u64),
     (gaps, here): (&[Gap], &History),
 ) -> Result<Divided, TaskError> {
-    let count = async |query: &Query| {
-        let row = client.query_one(&query.count(), &[]).await?;
-        Ok::<_, TaskError>(row.try_get::<_, i64>(0)?.unsigned_abs())
-    };
     let whole = missing.clone();
     let Some(by_id) = table.without_decided(client, config, (missing, gaps), here).await? else {
         return Ok(Divided { to_send: whole, left_out: 0, sent: 0 });
@@ -66,8 +62,8 @@ pub(super) async fn divided(
         query
     };
     let (by_content, by_both) = (and_none_of(missing), and_none_of(&by_id));
-    let (all, others, rest) =
-        (count(missing).await?, count(&by_content).await?, count(&by_both).await?);
+    let others = count_of(client, &by_content).await?;
+    let rest = count_of(client, &by_both).await?;
     let by_id_alone = others.saturating_sub(rest);
     match (table.decided, args.ids, args.selected) {
         (DecidedRows::Sent, ..) => {

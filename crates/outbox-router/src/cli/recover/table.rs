@@ -209,8 +209,7 @@ impl ComparedTable {
         if !matches!(self.scope.rows(), Rows::Named { .. }) {
             return Ok(0);
         }
-        let all: i64 = client.query_one(&self.rows.all().count(), &[]).await?.try_get(0)?;
-        Ok(all.unsigned_abs().saturating_sub(rows))
+        Ok(count_of(client, &self.rows.all()).await?.saturating_sub(rows))
     }
 
     /// The rows among these whose own topic has no record of theirs.
@@ -298,6 +297,12 @@ impl ComparedTable {
     }
 }
 
+/// How many rows a query has.
+pub(super) async fn count_of(client: &Client, query: &Query) -> Result<u64, TaskError> {
+    let row = client.query_one(&query.count(), &[]).await?;
+    Ok(row.try_get::<_, i64>(0)?.unsigned_abs())
+}
+
 /// Whether ids of rows that are lost may have been given to others: a server that was restored
 /// takes numbers again, and content that is written again has the id that is made from it.
 pub(super) fn may_be_given_again(gaps: &[Gap]) -> bool {
@@ -345,15 +350,14 @@ async fn is_released(
         return Ok(None);
     }
     let ids = ids.join(" union all ");
-    let by = match &rows.columns.id {
+    Ok(Some(match &rows.columns.id {
         Ok(id) => format!(
-            "concat({}) in (select r.id from ({ids}) r (id) where r.id is not null) or exists",
+            "(concat({}) in (select r.id from ({ids}) r (id) where r.id is not null) \
+               or exists (select from ({ids}) r (id) where r.id is null))",
             rows.all().column(id)
         ),
-        Err(_) => "exists".to_owned(),
-    };
-    let any = if rows.columns.id.is_ok() { "r.id is null" } else { "true" };
-    Ok(Some(format!("({by} (select from ({ids}) r (id) where {any}))")))
+        Err(_) => format!("exists ({ids})"),
+    }))
 }
 
 /// The first position at risk in any of these gaps: events from there on are of the gaps. Where a

@@ -22,7 +22,7 @@ use super::{
     send::Sending,
     since::{self, Start},
     slot::{self, Former, Prepared},
-    table::{ComparedTable, is_held_readable, may_be_given_again},
+    table::{ComparedTable, count_of, is_held_readable, may_be_given_again},
     topics::{TopicNumbers, Topics},
     uncompared::{check_outboxes, check_partitions},
 };
@@ -374,12 +374,8 @@ impl Recovery<'_> {
         from: &Start,
         topics: &TopicNumbers,
     ) -> Result<(OfTable, Query), TaskError> {
-        let count = async |query: &Query| {
-            let row = self.reader.query_one(&query.count(), &[]).await?;
-            Ok::<_, TaskError>(row.try_get::<_, i64>(0)?.unsigned_abs())
-        };
         let all = table.in_scope(self.config)?;
-        let rows = count(&all).await?;
+        let rows = count_of(self.reader, &all).await?;
         let oldest = table.oldest(self.reader).await?;
         let (missing, of_records) = match self.args.selected {
             RecoveredRows::All => (all, None),
@@ -392,8 +388,8 @@ impl Recovery<'_> {
                 (table.missing(&all), Some(OfRecords { others, without_row }))
             }
         };
-        let missing_count = count(&missing).await?;
-        let (of, args) = ((table, &missing), (self.args, self.config));
+        let missing_count = count_of(self.reader, &missing).await?;
+        let (of, args) = ((table, &missing, missing_count), (self.args, self.config));
         let here = &self.reading.server.history;
         let divided = decided::divided(self.reader, args, of, (self.gaps, here)).await?;
         let outside = table.outside(self.reader, rows).await?;
