@@ -19,6 +19,21 @@ async fn insert(fixture: &Fixture, session: &DatabaseSession, id: &str, payload:
     session.batch_execute(&insert).await.unwrap();
 }
 
+/// A streaming router that holds bad rows as dead letters.
+async fn holding_bad_rows() -> (Fixture, DatabaseSession) {
+    let builder =
+        Fixture::builder().set("on_error.bad_row", "dead_letter").set("dead_letters.topic", "");
+    let mut fixture = builder.prepare().await.unwrap();
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let made = ["setup", "--apply", "--dead-letters", "--admin-url", &url];
+    let made = fixture.router.command(&made).await.unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let session = fixture.session().await.unwrap();
+    session.batch_execute("CREATE INDEX ON outbox (created_at)").await.unwrap();
+    fixture.start_accepted().await.unwrap();
+    (fixture, session)
+}
+
 /// The slot is lost while the router is down.
 async fn lose_the_slot(fixture: &mut Fixture, session: &DatabaseSession) {
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
@@ -118,16 +133,7 @@ async fn a_decision_of_another_cluster_does_not_stand_for_a_row() {
 }
 
 async fn expect_corrected_sent(corrected: Corrected) {
-    let builder =
-        Fixture::builder().set("on_error.bad_row", "dead_letter").set("dead_letters.topic", "");
-    let mut fixture = builder.prepare().await.unwrap();
-    let url = fixture.postgres.url(SUPERUSER, DATABASE);
-    let made = ["setup", "--apply", "--dead-letters", "--admin-url", &url];
-    let made = fixture.router.command(&made).await.unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let session = fixture.session().await.unwrap();
-    session.batch_execute("CREATE INDEX ON outbox (created_at)").await.unwrap();
-    fixture.start_accepted().await.unwrap();
+    let (mut fixture, session) = holding_bad_rows().await;
     let aggregate_type = fixture.schema.types.first().unwrap().clone();
     let bad = format!(
         "INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, headers) \
@@ -135,6 +141,7 @@ async fn expect_corrected_sent(corrected: Corrected) {
     );
     session.batch_execute(&bad).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
     let drop = ["dead-letters", "drop", "--all", "--yes", "--admin-url", &url];
     let dropped = fixture.router.command(&drop).await.unwrap();
     assert!(dropped.status.success(), "{}", String::from_utf8_lossy(&dropped.stderr));
@@ -162,16 +169,7 @@ async fn expect_corrected_sent(corrected: Corrected) {
 /// lost and the decision about the first was carried out: both are of the gap.
 #[tokio::test]
 async fn a_corrected_row_of_the_same_gap_is_asked_about_and_sent() {
-    let builder = Fixture::builder().set("on_error.bad_row", "dead_letter");
-    let builder = builder.set("dead_letters.topic", "");
-    let mut fixture = builder.prepare().await.unwrap();
-    let url = fixture.postgres.url(SUPERUSER, DATABASE);
-    let made = ["setup", "--apply", "--dead-letters", "--admin-url", &url];
-    let made = fixture.router.command(&made).await.unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let session = fixture.session().await.unwrap();
-    session.batch_execute("CREATE INDEX ON outbox (created_at)").await.unwrap();
-    fixture.start_accepted().await.unwrap();
+    let (mut fixture, session) = holding_bad_rows().await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     fixture.kill_router().await.unwrap();
     let aggregate_type = fixture.schema.types.first().unwrap().clone();
@@ -214,16 +212,7 @@ enum Renamed {
 }
 
 async fn expect_decided_left_out(renamed: Renamed) {
-    let builder =
-        Fixture::builder().set("on_error.bad_row", "dead_letter").set("dead_letters.topic", "");
-    let mut fixture = builder.prepare().await.unwrap();
-    let url = fixture.postgres.url(SUPERUSER, DATABASE);
-    let made = ["setup", "--apply", "--dead-letters", "--admin-url", &url];
-    let made = fixture.router.command(&made).await.unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let session = fixture.session().await.unwrap();
-    session.batch_execute("CREATE INDEX ON outbox (created_at)").await.unwrap();
-    fixture.start_accepted().await.unwrap();
+    let (mut fixture, session) = holding_bad_rows().await;
     let aggregate_type = fixture.schema.types.first().unwrap().clone();
     for key in ["dropped", "held"] {
         let sql = format!(
@@ -235,6 +224,7 @@ async fn expect_decided_left_out(renamed: Renamed) {
         session.batch_execute(&sql).await.unwrap();
         fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
         if key == "dropped" {
+            let url = fixture.postgres.url(SUPERUSER, DATABASE);
             let drop =
                 ["dead-letters", "drop", "--all", "--with-behind", "--yes", "--admin-url", &url];
             let dropped = fixture.router.command(&drop).await.unwrap();
