@@ -336,6 +336,27 @@ fn what_kafka_has_lost_of_the_witness_counts_no_more_for_the_process_that_wrote_
     }
 }
 
+/// A broker that lacked the latest writes was elected leader before the process that had just
+/// started wrote its own record.
+#[test]
+fn what_kafka_has_lost_of_a_former_process_counts_no_more_for_one_that_has_read_it() {
+    let mut world = World::streaming();
+    let stored = world.topic.clone();
+    world.transaction(100, &["a"]);
+    world.script.settle();
+    world.settle_down();
+    world.restart();
+    assert!(world.answer(), "the state topic is read");
+    assert!(world.in_flight.is_empty(), "nothing is written yet");
+    world.topic = stored;
+    world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    world.settle_down();
+    world.script.run_for(Duration::from_secs(6));
+    world.settle_down();
+    let (code, from, _) = world.gap();
+    assert_eq!((code, from), (Some(Code::SlotMoved), 16));
+}
+
 #[test]
 fn another_router_between_the_preflight_and_the_start_is_noticed() {
     let mut world = World::streaming();

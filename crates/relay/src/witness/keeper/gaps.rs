@@ -22,8 +22,6 @@ impl Keeper {
     pub(crate) fn open_gaps(&mut self, gaps: &[Gap]) {
         let is_known = |gap| self.witness.as_ref().is_some_and(|known| known.has_open(gap));
         let Some(gap) = gaps.iter().find(|gap| !is_known(gap)) else { return };
-        // The gap stays open, whatever becomes of the session's record.
-        (self.acknowledged, self.expected) = (None, None);
         let base = self.session_record.take().map(|session_record| {
             self.keys_to_delete.push_back(session_record.key);
             session_record.witness

@@ -36,15 +36,30 @@ impl Keeper {
         self.expected.clone_from(&self.acknowledged);
     }
 
-    /// Whether Kafka has an older record of this process than it had acknowledged: a broker that
-    /// lacked the latest was elected leader, or the topic was taken back. A record that is missing
-    /// shows nothing, since somebody may have deleted it.
+    /// Whether Kafka has an older record under a key than it had acknowledged to this process, or
+    /// than this process has read: a broker that lacked the latest was elected leader, or the topic
+    /// was taken back. A record that is missing shows nothing, since somebody may have deleted it.
     fn has_lost(&self, records: &[StateTopicRecord]) -> Result<bool, Failure> {
-        let Some(expected) = &self.expected else { return Ok(false) };
-        let Some(record) = records.iter().find(|record| record.key == expected.key) else {
-            return Ok(false);
-        };
-        Ok(Witness::decode(&record.value)?.rank() < expected.rank)
+        for record in records {
+            let same = self.records.iter().find(|earlier| earlier.key == record.key);
+            let was_read = match same.filter(|earlier| *earlier != record) {
+                Some(earlier) => Some(Witness::decode(&earlier.value)?.rank()),
+                None => None,
+            };
+            let own = self.expected.as_ref().filter(|expected| expected.key == record.key);
+            let expected = was_read.max(own.map(|expected| expected.rank));
+            if expected.is_some() && Some(Witness::decode(&record.value)?.rank()) < expected {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Forgets all that this process knew of the witness but the gaps that it opened.
+    fn forget(&mut self) {
+        (self.witness, self.last_session) = (None, None);
+        (self.acknowledged, self.expected) = (None, None);
+        self.keys_to_delete.extend(self.session_record.take().map(|own| own.key));
     }
 
     /// Takes the records that were read from the state topic while no session streams. Where Kafka
@@ -58,10 +73,9 @@ impl Keeper {
         read: StateTopicRead,
     ) -> Result<StateTopicChange, Failure> {
         let combined = combine(&read.records)?;
-        if self.has_lost(&read.records)? {
-            (self.witness, self.last_session) = (None, None);
-            (self.acknowledged, self.expected) = (None, None);
-            self.keys_to_delete.extend(self.session_record.take().map(|own| own.key));
+        let is_lost = self.has_lost(&read.records)?;
+        if is_lost {
+            self.forget();
         }
         let since = if read.records == self.records {
             StateTopicChange::Unchanged
@@ -74,6 +88,10 @@ impl Keeper {
         self.records = read.records;
         // What this process has written still counts if the topic was deleted meanwhile.
         self.witness = join(self.witness.take().into_iter().chain(combined));
+        if is_lost {
+            let own = std::mem::take(&mut self.own_gaps.gaps);
+            self.open_gaps(&own);
+        }
         self.reopen();
         Ok(since)
     }
