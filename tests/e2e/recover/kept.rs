@@ -2,7 +2,8 @@
 //! needed.
 
 use e2e::{Fixture, PUBLICATION, SHORT_DEADLINE, SLOT};
-use testbed::postgres::DATABASE;
+use serde_json::{Value, json};
+use testbed::postgres::{DATABASE, DatabaseSession, ShutdownMode};
 
 use super::{drop_slot, recover, streaming, write};
 
@@ -59,16 +60,62 @@ async fn a_row_that_is_left_out_stays_noted_though_the_server_crashes() {
         session.batch_execute(&format!("ALTER SYSTEM SET {setting}")).await.unwrap();
     }
     session.batch_execute("SELECT pg_reload_conf()").await.unwrap();
-    drop_slot(&session).await;
-    let bad = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) \
-         VALUES ('no such/topic', 'key', 'Changed'); CHECKPOINT";
-    session.batch_execute(bad).await.unwrap();
+    insert_bad(&session).await;
     let (exit, answer, said) = recover(&fixture, &["--skip-bad"]).await;
     assert_eq!((exit, &answer["closed"]), (Some(0), &true.into()), "{answer:#}{said}");
     fixture.postgres.kill9().await.unwrap();
     fixture.postgres.start_again().await.unwrap();
-    let session = fixture.session().await.unwrap();
+    assert_eq!(kept_rows(&fixture.session().await.unwrap()).await, 1);
+}
+
+/// A row that no topic can have, without a slot that has it.
+async fn insert_bad(session: &DatabaseSession) {
+    drop_slot(session).await;
+    let bad = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) \
+         VALUES ('no such/topic', 'key', 'Changed'); CHECKPOINT";
+    session.batch_execute(bad).await.unwrap();
+}
+
+/// How many rows are noted as left out.
+async fn kept_rows(session: &DatabaseSession) -> i64 {
     let kept = "SELECT count(*) FROM outbox_router.left_out JOIN outbox o ON o.id::text = event_id";
-    let kept: i64 = session.query_one(kept, &[]).await.unwrap().get(0);
-    assert_eq!(kept, 1);
+    session.query_one(kept, &[]).await.unwrap().get(0)
+}
+
+/// The gap is closed, and the server that takes over lacks the last commits: those of the notes.
+#[tokio::test]
+async fn notes_of_rows_that_were_left_out_are_missed_on_a_server_that_was_promoted_without_them() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    write(&fixture, &session, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    insert_bad(&session).await;
+    let (exit, answer, said) = recover(&fixture, &["--skip-bad"]).await;
+    assert_eq!((exit, &answer["closed"]), (Some(0), &true.into()), "{answer:#}{said}");
+    insert_bad(&session).await;
+    fixture.postgres.stop(ShutdownMode::Fast, SHORT_DEADLINE).await.unwrap();
+    let standby = fixture.postgres.copied(&[]).await.unwrap();
+    fixture.postgres.start_again().await.unwrap();
+    let (exit, answer, said) = recover(&fixture, &["--skip-bad"]).await;
+    assert_eq!((exit, &answer["closed"]), (Some(0), &true.into()), "{answer:#}{said}");
+    fixture.restart().await.unwrap();
+    fixture.kill_router().await.unwrap();
+
+    fixture.postgres.kill9().await.unwrap();
+    drop(std::mem::replace(&mut fixture.postgres, standby));
+    fixture.config.set("postgres.url", fixture.postgres.url(e2e::ROLE, DATABASE));
+    fixture.rewrite_config().unwrap();
+    fixture.postgres.start_promoted().await.unwrap();
+    fixture.router.start_again().unwrap();
+    let is_missed = |status: &Value| {
+        let message = status.pointer("/reason/message").and_then(Value::as_str);
+        status.pointer("/reason/code") == Some(&json!("P015"))
+            && message.is_some_and(|message| message.contains("outbox_router.left_out"))
+    };
+    fixture.router.wait_status("P015 of notes", SHORT_DEADLINE, is_missed).await.unwrap();
+    let since_ever = ["--skip-bad", "--since", "2000-01-01"];
+    let (exit, answer, said) = recover(&fixture, &since_ever).await;
+    assert_eq!((exit, &answer["closed"]), (Some(0), &true.into()), "{answer:#}{said}");
+    assert_eq!(kept_rows(&fixture.session().await.unwrap()).await, 2);
+    fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
 }

@@ -1,7 +1,7 @@
 //! The witness's note that rows were not sent: `outbox_router.left_out` alone says which, so a loss
 //! of that table is noticed.
 
-use relay::{Code, Failure};
+use relay::{Code, Failure, witness::RowsLeftOut};
 use tokio_postgres::Client;
 
 use super::{connect::Access, witness::Records};
@@ -12,15 +12,15 @@ use crate::{config::Config, republish::left_out};
 const TRIES: u32 = 5;
 
 impl Records {
-    /// Notes in the witness, where there is one, that rows are in the table.
+    /// Notes in the witness, where there is one, that rows are in the table, and by which position.
     ///
     /// # Errors
     /// Kafka does not answer, or refuses the record; or the witness has been written again and
     /// again without the note.
-    pub(super) async fn note_left_out(&self) -> Result<(), Failure> {
+    pub(super) async fn note_left_out(&self, noted: RowsLeftOut) -> Result<(), Failure> {
         for _ in 0..TRIES {
             let Some(witness) = self.read().await?.witness else { return Ok(()) };
-            let Some(note) = witness.note_of_left_out() else { return Ok(()) };
+            let Some(note) = witness.note_of_left_out(noted) else { return Ok(()) };
             self.write("left-out", &note).await?;
         }
         let what = format!(

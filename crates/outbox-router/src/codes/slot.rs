@@ -196,7 +196,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::HistoryChanged.as_str(),
         title: "the server's history is not that of Kafka's records",
         meaning: "The server is another cluster, was restored to an earlier state, or was \
-                  promoted without transactions that Kafka has. Kafka may hold events of \
+                  promoted without transactions that Kafka has, or without notes of rows that \
+                  were left out of what was sent. Kafka may hold events of \
                   transactions that this database does not have. The router stops; where it only \
                   reached the wrong server, it continues when it reaches the right one.",
         remedy: "first see whether postgres.url leads to the right server, and accept nothing \

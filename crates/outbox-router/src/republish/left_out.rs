@@ -3,8 +3,8 @@
 //! them for delivered ones: it keeps them by [`is_left_out`]. The line of one that was sent since
 //! stays: where Kafka is taken back to a copy from before, that record is gone.
 
-use relay::{Case, Failure, Name, TableName, witness::RowsLeftOut};
-use tokio_postgres::{Client, Row};
+use relay::{Case, Failure, Lsn, Name, TableName, witness::RowsLeftOut};
+use tokio_postgres::{Client, Row, types::PgLsn};
 
 use crate::{
     held,
@@ -104,22 +104,28 @@ pub(crate) async fn check_there(client: &Client, noted: RowsLeftOut) -> Result<(
     Err(Failure::of(Case::LeftOutGone, what).naming(Name::Statements, make))
 }
 
-/// Whether rows of a pipeline are noted; `None`: there is no such table. One that this role may not
-/// read may have some.
+/// Whether rows of a pipeline are noted, and by which position; `None`: there is no such table. One
+/// that this role may not read may have some. Notes are committed durably, so what is seen here was
+/// flushed.
 ///
 /// # Errors
-/// The connection breaks.
+/// The server is a standby, or the connection breaks.
 pub(crate) async fn noted(client: &Client, pipeline: &str) -> Result<Option<RowsLeftOut>, Failure> {
     if !exists(client).await? {
         return Ok(None);
     }
-    if !held::are_readable(&mut { client }, "outbox_router.left_out", ["left_out"]).await? {
-        return Ok(Some(RowsLeftOut::Noted));
-    }
-    let any = "select exists (select from outbox_router.left_out where pipeline = $1)";
-    let row = client.query_one(any, &[&pipeline]).await.map_err(sql_failure)?;
-    let any: bool = row.try_get(0).map_err(sql_failure)?;
-    Ok(Some(if any { RowsLeftOut::Noted } else { RowsLeftOut::None }))
+    let any = if held::are_readable(&mut { client }, "outbox_router.left_out", ["left_out"]).await?
+    {
+        "exists (select from outbox_router.left_out where pipeline = $1)"
+    } else {
+        "$1::text is not null"
+    };
+    let noted = format!("select {any}, pg_current_wal_flush_lsn()");
+    let row = client.query_one(&noted, &[&pipeline]).await.map_err(sql_failure)?;
+    let (any, by): (bool, PgLsn) =
+        (row.try_get(0).map_err(sql_failure)?, row.try_get(1).map_err(sql_failure)?);
+    let by = Lsn::from_u64(by.into());
+    Ok(Some(if any { RowsLeftOut::Noted { by } } else { RowsLeftOut::None }))
 }
 
 /// Writes down which rows of a table a run has left out; the run is a line of

@@ -1,7 +1,11 @@
 //! `switch polling`: which rows it marks that no slot has sent.
 
 use outbox_router::{cli::Exit, held::schema};
-use relay::held::{TableMark, TableVersion};
+use relay::{
+    Lsn,
+    held::{TableMark, TableVersion},
+    witness::RowsLeftOut,
+};
 
 use crate::{
     kafka::StateCluster,
@@ -129,7 +133,12 @@ async fn nothing_is_marked_while_the_table_is_gone_in_which_events_were_open() {
 #[tokio::test]
 async fn nothing_is_marked_while_the_table_of_rows_that_were_left_out_is_gone() {
     let fixture = Fixture::start().await;
-    let note = fixture.kafka.record().await.expect("a record").note_of_left_out();
+    let note = fixture
+        .kafka
+        .record()
+        .await
+        .expect("a record")
+        .note_of_left_out(RowsLeftOut::Noted { by: Lsn::from_u64(8) });
     fixture.kafka.put("left-out", &note.expect("no row was left out before")).await;
     let refused = fixture.switch(&["--older", "give-up"]).await;
     assert_eq!(refused.exit, Exit::Failure, "{refused:?}");

@@ -82,9 +82,15 @@ pub fn continues(
         return Err(Obstacle::OtherServer(Box::new(gap)));
     }
     match known.timeline.cmp(&server.history.timeline) {
-        std::cmp::Ordering::Equal => {
-            reaches(witness, server, witness.position).map(|()| Continuation::Same)
-        }
+        std::cmp::Ordering::Equal => reaches(witness, server, witness.position).and_then(|()| {
+            match lost_notes(witness, server.wal_end) {
+                None => Ok(Continuation::Same),
+                Some(lost) => {
+                    let failure = Failure::new(Code::HistoryChanged, lost);
+                    Err(Obstacle::Gaps(vec![diverged(witness, Lsn::ZERO, failure)]))
+                }
+            }
+        }),
         std::cmp::Ordering::Greater => Err(other_server(
             witness,
             Lsn::ZERO,
@@ -112,6 +118,19 @@ fn reaches(witness: &Witness, server: &Server, position: Lsn) -> Result<(), Obst
     );
     let failure = Failure::new(Code::HistoryChanged, what);
     Err(Obstacle::Gaps(vec![diverged(witness, Lsn::ZERO, failure)]))
+}
+
+/// The notes of rows that were left out which a server lacks that has the witness's history up to
+/// `end`. Such a row may be as old as the pipeline.
+fn lost_notes(witness: &Witness, end: Lsn) -> Option<String> {
+    let noted = witness.left_out.position();
+    (noted > end).then(|| {
+        format!(
+            "the server has the WAL of Kafka's records up to {end}, and up to {noted} rows were \
+             noted in outbox_router.left_out that are in no topic: a promotion or a restored \
+             backup lost notes, so every row may be one"
+        )
+    })
 }
 
 /// Whether the server gives ids of transactions that all come after those of the witness's horizon.
@@ -159,6 +178,9 @@ fn promoted(
     // timeline lacks that WAL, Kafka has no record too many.
     let last = witness.last.map_or(Lsn::ZERO, |last| last.end_lsn);
     if last <= switch_point {
+        if let Some(lost) = lost_notes(witness, switch_point) {
+            return Err(other_server(witness, Lsn::ZERO, lost));
+        }
         return reaches(witness, server, witness.position.min(switch_point))
             .map(|()| Continuation::Promoted(switch_point));
     }
@@ -194,6 +216,7 @@ mod tests {
     use crate::{
         progress::transaction::LastTransaction,
         source::{ServerMoment, samples},
+        witness::RowsLeftOut,
     };
 
     fn history(timeline: u32) -> History {
@@ -229,6 +252,32 @@ mod tests {
             assert_eq!(gap.failure.code, Code::HistoryChanged);
             (gap.interval.begins_at().as_u64(), gap.interval.to.lsn.as_u64())
         })
+    }
+
+    /// The last row was left out at 700.
+    #[test]
+    fn a_server_that_lacks_notes_of_rows_that_were_left_out_is_a_gap_of_all_rows() {
+        let left_out = RowsLeftOut::Noted { by: Lsn::from_u64(700) };
+        let witness = Witness { left_out, ..witness() };
+        let message = |server: &Server, timelines: &str| {
+            let timelines = TimelineHistory::parse(timelines).unwrap();
+            let obstacle = continues(&witness, server, &timelines).err()?;
+            let (is_written, gap) = match obstacle {
+                Obstacle::OtherServer(gap) => (false, *gap),
+                Obstacle::Gaps(mut gaps) => (true, gaps.remove(0)),
+                other @ (Obstacle::SlotInUse { .. } | Obstacle::Failed(_)) => panic!("{other:?}"),
+            };
+            assert_eq!(is_written, server.history.timeline == 2, "a promotion stays visible");
+            assert_eq!(
+                (gap.failure.code, gap.interval.begins_at()),
+                (Code::HistoryChanged, Lsn::ZERO)
+            );
+            Some(gap.failure.message)
+        };
+        assert_eq!(message(&server(2, 700), ""), None);
+        assert!(message(&server(2, 699), "").unwrap().contains("outbox_router.left_out"));
+        assert_eq!(message(&server(3, 900), "2\t0/2BC\ty\n"), None, "promoted at 700");
+        assert!(message(&server(3, 900), "2\t0/2BB\ty\n").unwrap().contains("up to 0/2BB"));
     }
 
     #[test]

@@ -151,16 +151,21 @@ mod tests {
     #[test]
     fn that_rows_were_left_out_is_known_by_a_note_beside_a_router_and_by_what_follows() {
         let router = at(2, 100);
-        let note = router.note_of_left_out().unwrap();
+        let noted = |by| RowsLeftOut::Noted { by: Lsn::from_u64(by) };
+        let note = router.note_of_left_out(noted(90)).unwrap();
         let known = join([note.clone(), router.clone()]).unwrap();
-        assert_eq!(known, Witness { left_out: RowsLeftOut::Noted, ..router.clone() });
-        assert_eq!(known.note_of_left_out(), None);
+        assert_eq!(known, Witness { left_out: noted(90), ..router.clone() });
+        assert_eq!(known.note_of_left_out(noted(90)), None);
+        assert!(known.note_of_left_out(noted(91)).is_some(), "more rows since");
         let mut session = router;
         assert_eq!(session.learn_left_out(&known), Changed::Yes);
         assert_eq!(session.learn_left_out(&known), Changed::No);
-        assert_eq!(session.left_out, RowsLeftOut::Noted);
+        assert_eq!(session.left_out, noted(90));
         let accepted = known.accept(&[], at(1, 200), "ann");
-        assert_eq!(accepted.left_out, RowsLeftOut::Noted, "an acceptance is of gaps");
+        assert_eq!(accepted.left_out, noted(90), "an acceptance is of gaps");
+        let history = Some(History { system_id: "another".into(), timeline: 1 });
+        let elsewhere = known.accept(&[], Witness { history, ..at(1, 200) }, "ann");
+        assert_eq!(elsewhere.left_out, noted(0), "positions of another history");
         // A table that is gone says nothing; one that is there does.
         assert_eq!(known.clone().with_left_out(None), known);
         assert_eq!(known.with_left_out(Some(RowsLeftOut::None)).left_out, RowsLeftOut::None);

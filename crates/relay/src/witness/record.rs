@@ -81,14 +81,37 @@ pub struct Witness {
     pub began_without: Option<Mark>,
 }
 
-/// Whether rows were left out of what was sent: they are in no topic.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Whether rows were left out of what was sent: they are in no topic. The later note is the
+/// greater.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowsLeftOut {
     /// None, as far as is known.
     #[default]
     None,
     /// Some. Which they are, a table of the database alone says (`outbox_router.left_out`).
-    Noted,
+    Noted {
+        /// A position that WAL was flushed to when the table had them: a server whose WAL ends
+        /// earlier, or that was promoted without it, may lack some. Zero where this is not known.
+        by: Lsn,
+    },
+}
+
+impl RowsLeftOut {
+    /// The position that a server needs to have them all.
+    pub(crate) fn position(self) -> Lsn {
+        match self {
+            Self::None => Lsn::ZERO,
+            Self::Noted { by } => by,
+        }
+    }
+
+    /// The same of a server whose positions those of the note are not.
+    pub(super) fn in_another_history(self) -> Self {
+        match self {
+            Self::None => Self::None,
+            Self::Noted { .. } => Self::Noted { by: Lsn::ZERO },
+        }
+    }
 }
 
 /// A table whose name another table has taken. It may have been renamed long before, and its rows

@@ -284,7 +284,7 @@ impl Backfill {
         match row.fit {
             Fit::Fine => site.pipeline.produce(&row),
             Fit::Bad if !self.skips_bad => return Step::Ends("back-fill: stopped at a row"),
-            Fit::Bad => site.database.left_out.push(row),
+            Fit::Bad => site.database.leave_out(row),
             // It was no event of a stream, and is none as it is now.
             Fit::Filtered => drop(site.pipeline.given_up.insert(row.row)),
         }
@@ -341,7 +341,8 @@ impl Backfill {
         }
         let begun = Witness::begin(&baseline, "k", &site.setup.outboxes)
             .with_older_rows_sent(&site.setup.names, &baseline.catalog);
-        site.pipeline.witness = Some(begun);
+        let left_out = site.database.noted_left_out();
+        site.pipeline.witness = Some(Witness { left_out, ..begun });
         self.stage = Stage::End;
         let snapshot = self.snapshot.as_ref();
         let given_up = snapshot.map(|snapshot| snapshot.of_no_partition().collect());

@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use relay::{
+    Lsn,
     delivered::{FullXid, compared::TimeColumn},
     handover::PastRun,
     source::History,
+    witness::RowsLeftOut,
 };
 
 use super::slot::{Creation, Holder, Slot};
@@ -263,6 +265,21 @@ impl Database {
     pub fn snapshot_xmin(&self) -> u64 {
         let tops = self.running.iter().filter_map(|running| running.ids.first());
         tops.copied().min().unwrap_or(self.next_xid)
+    }
+
+    /// Notes a row that a person leaves out of what is sent.
+    pub fn leave_out(&mut self, row: Row) {
+        self.left_out.push(row);
+        self.wal += 10;
+    }
+
+    /// What the witness is told of such rows.
+    pub fn noted_left_out(&self) -> RowsLeftOut {
+        if self.left_out.is_empty() {
+            RowsLeftOut::None
+        } else {
+            RowsLeftOut::Noted { by: Lsn::from_u64(self.wal) }
+        }
     }
 
     /// Adds a table to the publication.

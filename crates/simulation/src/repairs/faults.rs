@@ -1,5 +1,7 @@
 //! What persons and accidents do to server, slot, publication and tables.
 
+use relay::witness::RowsLeftOut;
+
 use super::{
     database::{Database, HeldState, Row, TABLES, Update},
     site::{Ids, Shape},
@@ -195,7 +197,7 @@ impl RepairsWorld {
         }
     }
 
-    fn promote(&mut self) -> &'static str {
+    pub(super) fn promote(&mut self) -> &'static str {
         let is_whole = self.copy.log.len() == self.site.database.log.len();
         let mut promoted = self.copy.clone();
         promoted.timelines.push((promoted.history.timeline, promoted.wal));
@@ -210,6 +212,11 @@ impl RepairsWorld {
             }
             _ => promoted.slot = kept,
         }
+        // A server that lacks what was left out is a gap, where the witness has that rows were.
+        let witness = self.site.pipeline.witness.as_ref();
+        if witness.is_none_or(|witness| witness.left_out == RowsLeftOut::None) {
+            self.know_left_out();
+        }
         self.replace(promoted);
         if is_whole { "promoted" } else { "promoted with a loss" }
     }
@@ -222,10 +229,17 @@ impl RepairsWorld {
         if !is_snapshot {
             restored.slot = None;
         }
+        self.know_left_out();
         self.replace(restored);
         self.site.pipeline.is_restored = true;
         self.is_truthful = true;
         if is_snapshot { "snapshot restored" } else { "backup restored" }
+    }
+
+    /// Who left rows out knows it, also where a server has forgotten it.
+    fn know_left_out(&mut self) {
+        let left_out = self.site.database.left_out.iter().map(|row| row.row);
+        self.site.pipeline.given_up.extend(left_out);
     }
 
     fn replace(&mut self, mut other: Database) {
@@ -237,11 +251,10 @@ impl RepairsWorld {
         self.site.pipeline.is_numbered_again |= other.numbers != self.site.database.numbers;
         // What persons have decided is known, also where the server has forgotten it; and a table
         // of held events that is behind is a gap of its own.
-        let Database { held, skipped, left_out, .. } = &self.site.database;
+        let Database { held, skipped, .. } = &self.site.database;
         let held = held.iter().map(|held| held.row.row);
         let skipped = skipped.iter().map(|(.., row)| *row);
-        let decided = held.chain(skipped).chain(left_out.iter().map(|row| row.row));
-        self.site.pipeline.given_up.extend(decided);
+        self.site.pipeline.given_up.extend(held.chain(skipped));
         self.copy = other.clone();
         self.site.database = other;
     }

@@ -304,7 +304,7 @@ impl Recover {
                 settled.filtered += 1;
             }
             Fit::Bad if self.typed.skips_bad => {
-                site.database.left_out.push(row);
+                site.database.leave_out(row);
                 settled.left_out += 1;
                 return Step::Did("recover: left out");
             }
@@ -342,6 +342,7 @@ impl Recover {
         let Some(next) = facts.closed(&site.setup, &open, "ann") else {
             return Step::Ends("recover: no stream could start");
         };
+        let next = next.with_left_out(Some(site.database.noted_left_out()));
         site.pipeline.witness = Some(next.with_recovered(&closed));
         site.pipeline.is_restored = false;
         site.database.has_run = false;

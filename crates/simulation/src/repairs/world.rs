@@ -273,7 +273,12 @@ impl RepairsWorld {
                 self.is_truthful = false;
                 self.site.pipeline.given_up.extend(given_up);
                 self.see(step, how);
-                return self.nothing_is_missing("the gap is closed");
+                self.nothing_is_missing("the gap is closed")?;
+                // A standby may lack the last commits.
+                if self.random.one_in(8) {
+                    let promoted = self.promote();
+                    self.see(step, promoted);
+                }
             }
             Done::Accepted => {
                 self.is_truthful = false;

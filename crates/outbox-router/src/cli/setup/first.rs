@@ -201,8 +201,8 @@ pub(super) async fn record(
         Some(known) => {
             // A router may have begun without it.
             records.note_topics(made.produced_to).await?;
-            if noted_left_out(config, access).await? == RowsLeftOut::Noted {
-                records.note_left_out().await?;
+            if known.left_out == RowsLeftOut::None {
+                records.note_left_out(noted_left_out(config, access).await?).await?;
             }
             let known = witness::with_gaps_found(config, known, &stored.cluster, &reading);
             Ok(report_existing(&known, out)?)

@@ -32,7 +32,7 @@ use crate::{
     prepare,
     republish::{
         journal::{self, Completeness, Run, Subject},
-        left_out::LeftOut,
+        left_out::{self, LeftOut},
     },
     shell::{Source, SourceReading, Transactions, Unsendable},
     wording::count,
@@ -128,7 +128,8 @@ impl Work<'_> {
         if rows.iter().any(|of| !of.ids.is_empty())
             && let Some(records) = Records::of(self.config, self.access)?
         {
-            records.note_left_out().await?;
+            let noted = left_out::noted(self.client, &self.config.name).await?;
+            records.note_left_out(noted.unwrap_or_default()).await?;
         }
         self.advance(unsendable.commit_at).await
     }

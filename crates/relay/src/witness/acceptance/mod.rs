@@ -195,7 +195,11 @@ impl Witness {
                 self.held_table
             },
             // No acceptance says that the table is not needed any more.
-            left_out: self.left_out,
+            left_out: if self.history == fresh.history {
+                self.left_out
+            } else {
+                self.left_out.in_another_history()
+            },
             tables,
             ..fresh
         };
@@ -224,21 +228,17 @@ impl Witness {
     /// A record that says no more than that rows were left out, to be combined with this one and
     /// with those of a router that runs now; `None` where this one says so.
     #[must_use]
-    pub fn note_of_left_out(&self) -> Option<Self> {
-        let (generation, left_out) = (self.generation, RowsLeftOut::Noted);
-        (self.left_out == RowsLeftOut::None).then(|| Self {
-            generation,
-            left_out,
-            ..Self::at(Lsn::ZERO)
-        })
+    pub fn note_of_left_out(&self, left_out: RowsLeftOut) -> Option<Self> {
+        let generation = self.generation;
+        (self.left_out < left_out).then(|| Self { generation, left_out, ..Self::at(Lsn::ZERO) })
     }
 
     /// Takes over from another record of the same generation that rows were left out.
     pub(super) fn learn_left_out(&mut self, other: &Self) -> Changed {
-        if (self.left_out, other.left_out) != (RowsLeftOut::None, RowsLeftOut::Noted) {
+        if self.left_out >= other.left_out {
             return Changed::No;
         }
-        self.left_out = RowsLeftOut::Noted;
+        self.left_out = other.left_out;
         Changed::Yes
     }
 

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use pgoutput::{Oid, PgTimestamp, Xid};
+use pgoutput::{Lsn, Oid, PgTimestamp, Xid};
 use serde::{Deserialize, Serialize};
 
 use self::{
@@ -69,6 +69,8 @@ struct WitnessText {
     held_table: Option<HeldTableText>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     left_out: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    left_out_by: Option<String>,
     began_without: Option<MarkText>,
 }
 
@@ -193,7 +195,11 @@ impl Witness {
             gaps: self.gaps.iter().map(GapText::of).collect(),
             accepted: self.accepted.iter().map(AcceptanceText::of).collect(),
             held_table: HeldTableText::of(self.held_table),
-            left_out: self.left_out == RowsLeftOut::Noted,
+            left_out: self.left_out != RowsLeftOut::None,
+            left_out_by: match self.left_out {
+                RowsLeftOut::None => None,
+                RowsLeftOut::Noted { by } => Some(by.to_string()),
+            },
             began_without: self.began_without.as_ref().map(MarkText::of),
         };
         // This cannot fail: all map keys are strings or integers, and there are no floats.
@@ -262,7 +268,12 @@ impl Witness {
                 .map(AcceptanceText::read)
                 .collect::<Result<_, _>>()?,
             held_table: text.held_table.map(HeldTableText::read).transpose()?.unwrap_or_default(),
-            left_out: if text.left_out { RowsLeftOut::Noted } else { RowsLeftOut::None },
+            left_out: match (text.left_out, text.left_out_by) {
+                (false, _) => RowsLeftOut::None,
+                (true, Some(by)) => RowsLeftOut::Noted { by: lsn(&by)? },
+                // An earlier version has written it.
+                (true, None) => RowsLeftOut::Noted { by: Lsn::ZERO },
+            },
             began_without: text.began_without.map(MarkText::read).transpose()?,
         })
     }
@@ -376,7 +387,6 @@ impl AcceptanceText {
 
 #[cfg(test)]
 mod tests {
-    use pgoutput::Lsn;
 
     use super::*;
     use crate::{
@@ -465,7 +475,7 @@ mod tests {
                 recovered: Some(Recovered { rows: 5_000, records: 4_999 }),
             }],
             held_table: TableMark { version, open: 3 },
-            left_out: RowsLeftOut::Noted,
+            left_out: RowsLeftOut::Noted { by: Lsn::from_u64(20) },
             began_without: Some(mark(1)),
         }
     }
