@@ -1,7 +1,7 @@
 //! What cannot be compared is refused before anything is changed.
 
 use e2e::{Fixture, SHORT_DEADLINE, SLOT};
-use testbed::postgres::{DATABASE, LENIENT, PgBouncer, SUPERUSER};
+use testbed::postgres::{DATABASE, LENIENT, PgBouncer, SUPERUSER, ShutdownMode};
 
 use super::{drop_slot, recover, streaming, write};
 
@@ -166,12 +166,11 @@ async fn a_copy_of_the_database_does_not_get_the_pipeline_of_a_router_that_strea
     write(&fixture, &session, 3).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     let copy = Fixture::builder().prepare().await.unwrap();
-    let url = copy.postgres.url(SUPERUSER, DATABASE);
+    let url = format!("postgres.url={}", copy.postgres.url(SUPERUSER, DATABASE));
     let lines =
         [&["recover", "--dry-run"][..], &["recover", "--yes", "--drop-slot"], &["accept", "--yes"]];
     let typed = async |fixture: &Fixture, line: &[&str]| {
-        let output =
-            fixture.router.command(&[line, &["--admin-url", &url]].concat()).await.unwrap();
+        let output = fixture.router.command(&[line, &["--set", &url]].concat()).await.unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let slot = copy.confirmed().await.unwrap();
@@ -189,4 +188,31 @@ async fn a_copy_of_the_database_does_not_get_the_pipeline_of_a_router_that_strea
     fixture.kill_router().await.unwrap();
     let (_, said) = typed(&fixture, lines[0]).await;
     assert!(!said.contains("not from this server"), "no router streams: {said}");
+}
+
+/// A copy of the server, which has its system identifier, its timeline and all rows up to then.
+#[tokio::test]
+async fn a_copy_of_the_server_is_not_taken_for_it() {
+    let (mut fixture, session) = streaming(Fixture::builder()).await;
+    write(&fixture, &session, 20).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    fixture.postgres.stop(ShutdownMode::Fast, SHORT_DEADLINE).await.unwrap();
+    let mut copy = fixture.postgres.copied(&[]).await.unwrap();
+    fixture.postgres.start_again().await.unwrap();
+    copy.start_again().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    drop_slot(&session).await;
+    drop_slot(&copy.connect_to(DATABASE).await.unwrap()).await;
+    write(&fixture, &session, 4).await;
+    let url = copy.url(SUPERUSER, DATABASE);
+    let line = ["recover", "--yes", "--json", "--by", "ann", "--admin-url", &url];
+    let line = line.map(str::to_owned);
+    let (exit, answer, said) = fixture.json_command(&line).await.unwrap();
+    assert_eq!(exit, Some(1), "{answer:#}{said}");
+    assert!(said.contains("P013: this connection is to the server at "), "{said}");
+    assert!(copy.slot(SLOT).await.unwrap().is_none(), "nothing was made there");
+    let (exit, answer, said) = recover(&fixture, &[]).await;
+    assert_eq!(exit, Some(0), "{answer:#}{said}");
+    assert_eq!(answer["tables"][0]["missing"], 4, "{answer:#}");
 }

@@ -8,7 +8,7 @@ use std::pin::pin;
 use relay::{Case, Code, Failure, Name};
 use tokio_postgres::{Client, error::SqlState};
 
-use super::TaskError;
+use super::{TaskError, same_server::refuse_other_server};
 use crate::{
     config::{Config, Environment, Secret},
     postgres::{
@@ -110,15 +110,16 @@ pub(super) async fn with_connection<T>(
     work: impl AsyncFnOnce(&Client) -> Result<T, TaskError>,
 ) -> Result<T, TaskError> {
     let (conninfo, of_router) = (access.conninfo()?, access.database_of_router()?);
-    let (client, connection) = connect_sql(&conninfo, &format!("{} {command}", access.name))
-        .await
-        .map_err(connect_failure)?;
+    let name = format!("{} {command}", access.name);
+    let (client, connection) = connect_sql(&conninfo, &name).await.map_err(connect_failure)?;
     let mut connection = pin!(connection);
     let checked = async {
         // A pooler may have another name for it.
         let here = client.query_one("select pg_catalog.current_database()::text", &[]).await;
         let here: String = here.and_then(|row| row.try_get(0)).map_err(failure)?;
         same_database(&here, &of_router)?;
+        let routers = access.resolve(access.own)?;
+        refuse_other_server(&client, &conninfo, routers, &name).await?;
         // Policies may call anything, and what they hide would look as if it were not there.
         client.batch_execute("set row_security = off").await.map_err(failure)?;
         // Every command may read or write the router's own tables.

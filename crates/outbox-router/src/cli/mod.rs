@@ -42,6 +42,7 @@ mod replay;
 mod republication;
 mod router_status;
 mod row_security;
+mod same_server;
 mod seen_topics;
 mod setup;
 mod shown_bytes;

@@ -91,6 +91,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  in postgres.url",
             ),
             case_remedy(
+                Case::CommandElsewhere,
+                "a command is connected to another server than the router",
+                "name the router's server in --admin-url, or this one in postgres.url; nothing was \
+                 done",
+            ),
+            case_remedy(
                 Case::SlotUnsuitable,
                 "setup finds one of that name",
                 "name another one by postgres.slot, or, if nothing else uses it: `select \

@@ -120,6 +120,8 @@ cases! {
     OpenChanged = "open_changed" of SlotMoved,
     /// A command is connected to another database than the router.
     OtherDatabase = "other_database" of SlotUnsuitable,
+    /// A command is connected to another server than the router.
+    CommandElsewhere = "command_elsewhere" of SlotUnsuitable,
     /// A slot of this name exists, and does not fit.
     SlotUnsuitable = "slot_unfit" of SlotUnsuitable,
     /// The pipeline had another slot, which is there, and which no router reads.
