@@ -393,3 +393,54 @@ async fn what_a_switch_mends_is_not_to_do_beside_it() {
     assert_eq!(named(&after.out), [true, false, false, false, true], "{after:?}");
     assert!(after.out.contains("to do     P043: "), "it comes first: {after:?}");
 }
+
+/// Deployments type `setup --apply` each time. By another column, pending rows would count as
+/// published, and published ones as pending.
+#[tokio::test]
+async fn a_column_that_the_application_adds_decides_only_once_it_is_named() {
+    let server = Server::start();
+    server.sql(
+        "create role router login; \
+         create table outbox (id bigint primary key, aggregate_type text, aggregate_id text, \
+           event_type text, payload jsonb, published_at timestamptz)",
+    );
+    let made = setup(&server, &["--apply"]).await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    let comment = "select obj_description('outbox_router_pending_outbox'::regclass)";
+    let before = server.sql(comment);
+    server.sql("alter table outbox add processed boolean not null default false");
+    let refused = setup(&server, &["--apply"]).await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    let what =
+        "P041: public.outbox cannot be polled: processed says now whether a row is published";
+    assert!(refused.err.contains(what), "{refused:?}");
+    assert_eq!(server.sql(comment), before);
+    for (how, column) in [("timestamp", "published_at"), ("flag", "processed")] {
+        let how = format!("outbox.0.mark.how={how}");
+        let column_is = format!("outbox.0.mark.column={column}");
+        let named = ["--apply", "--set", &how, "--set", &column_is];
+        let made = setup(&server, &named).await;
+        assert_eq!(made.exit, Exit::Done, "{made:?}");
+        assert!(server.sql(comment).contains(column), "{made:?}");
+    }
+}
+
+/// A typo in the connection string: the server of a test system has a database of the same name.
+#[tokio::test]
+async fn nothing_is_made_on_another_server_than_the_routers() {
+    let (server, other) = (Server::start(), Server::start());
+    for made in [&server, &other] {
+        made.sql(&format!("create role router login; {TABLE}"));
+    }
+    let admin = other.url("postgres");
+    let line = [&["setup", "--apply", "--admin-url", admin.as_str()], &POLLED[..]].concat();
+    let refused = run_command_at(&server.url("router"), &line, "").await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    assert!(refused.err.contains("P013: this connection is to the server at "), "{refused:?}");
+    assert!(refused.err.contains("name the router's server in --admin-url"), "{refused:?}");
+    assert_eq!(other.sql(MADE), "");
+    // Where the router's does not answer, nothing can be compared.
+    let down = "postgres://router@127.0.0.1:1/postgres";
+    let made = run_command_at(down, &line, "").await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+}

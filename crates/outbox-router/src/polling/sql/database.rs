@@ -143,7 +143,6 @@ impl<C: Connect> Database<C> {
         let (strangers, facts) = self.connection.ask(REQUEST_LIMIT, read).await?;
         let table = PolledTable::new(&entry.config, facts, &self.settings)?;
         let table = PolledTable { strangers, ..table };
-        table.check_marks(&entry.config.mark)?;
         if table.marks.decides == Decides::Presence {
             let table = (table.name(), table.oid());
             let read =

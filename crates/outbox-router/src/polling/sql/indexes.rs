@@ -78,7 +78,7 @@ impl PolledTable {
         let what = format!(
             "{column} says now whether a row is published, and another column did when it was set \
              up (its index is {made_for}): name the one that does in outbox.mark.how and \
-             outbox.mark.column; if it is {column}, `outbox-router setup --apply` is enough"
+             outbox.mark.column, and if that is {column}, `outbox-router setup --apply` then"
         );
         Err(unfit(&self.name, &what))
     }

@@ -147,7 +147,7 @@ impl PolledTable {
         let time_name = time.map(|column| column.name.as_str());
         let order = order::order(&name, &facts, &config.order_by, &names, time_name)?;
         let filter = config.outbox.filter.as_ref();
-        Ok(Self {
+        let table = Self {
             written_at: order::written_at(time, unit, "t"),
             time: time.map(|column| column.name.clone()),
             unit,
@@ -162,7 +162,9 @@ impl PolledTable {
             settings: settings.clone(),
             strangers: Strangers::None,
             facts,
-        })
+        };
+        table.check_marks(&config.mark)?;
+        Ok(table)
     }
 
     /// What the core needs of it.
