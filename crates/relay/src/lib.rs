@@ -98,9 +98,9 @@ pub use protocol::{
 };
 pub use republish::{Filtering, Offered, Republish, RepublishSettings};
 pub use routing::{
-    Alternative, BytesFormat, CharacterKind, ColumnName, ColumnNames, DEBEZIUM, DEFAULT, Decimals,
-    EmptyPayload, EnvelopeMember, EpochUnit, Example, ExampleRecord, ExpandJson, ExtraHeader,
-    FilterKind, Format, Header, HeaderNames, HeaderValue, Headers, IllegalTemplate,
+    Alternative, BytesFormat, CharacterKind, ColumnName, ColumnNames, ComparedText, DEBEZIUM,
+    DEFAULT, Decimals, EmptyPayload, EnvelopeMember, EpochUnit, Example, ExampleRecord, ExpandJson,
+    ExtraHeader, FilterKind, Format, Header, HeaderNames, HeaderValue, Headers, IllegalTemplate,
     IllegalTopicName, Intervals, JavaRegex, JsonPointer, MalformedTemplate, MissingColumns,
     OnMismatch, OnNotJson, OnUpdate, OutboxTable, Outboxes, PRESETS, Preset, Record, Role,
     RowColumns, RowFilter, RowHeaders, TableName, Template, TemplatePart, Times, Timestamp,

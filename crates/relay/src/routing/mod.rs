@@ -22,7 +22,7 @@ pub(crate) mod topics;
 
 pub use columns::is_role_required;
 pub use headers::{Header, Headers, RowHeaders};
-pub use mapping::{FilterKind, ValueType};
+pub use mapping::{ComparedText, FilterKind, ValueType};
 pub use partition::{hash_of_key, partition_for_key};
 pub use pointer::JsonPointer;
 pub use record::{Record, TopicId};

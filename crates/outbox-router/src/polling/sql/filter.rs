@@ -1,17 +1,18 @@
 //! `outbox.where` in SQL: the rows that the core would take, by the text that a stream shows of the
 //! column.
 
-use relay::{Case, Failure, FilterKind, RowFilter, TableName, ValueType};
+use relay::{Case, ComparedText, Failure, FilterKind, RowFilter, TableName, ValueType};
 use tokio_postgres::types::Type;
 
 use super::{facts::Facts, failure::unfit, literals::list, shown::Shown};
-use crate::filter_labels::check_labels;
+use crate::{filter_labels::check_labels, postgres::quote_identifier};
 
 /// The condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Filter {
     rule: RowFilter,
     shown: Shown,
+    compared: ComparedText,
     fixed: Fixed,
 }
 
@@ -34,12 +35,13 @@ impl Filter {
             unfit(table, &format!("outbox.where names a column {} that it has not", rule.column))
         })?;
         let modifier = if column.oid == column.base { column.modifier } else { -1 };
-        let values = rule.written(table, ValueType { oid: column.base, modifier });
+        let of = ValueType { oid: column.base, modifier };
+        let values = rule.written(table, of);
         let values = values.map_err(|what| Failure::of(Case::FilterWord, what))?;
         check_labels(table, rule, column.labels.as_deref())?;
         let fixed = if column.is_of(&FIXED) { Fixed::Yes } else { Fixed::No };
         let rule = RowFilter { values, ..rule.clone() };
-        Ok(Self { rule, shown: Shown::of(column), fixed })
+        Ok(Self { rule, shown: Shown::of(column), compared: of.compared(), fixed })
     }
 
     /// The same where an index may have it: a text that depends on no setting.
@@ -54,12 +56,20 @@ impl Filter {
 
     /// Whether a row is an event, from the text that a stream shows of the column.
     pub(super) fn takes(&self, text: Option<&str>) -> bool {
-        self.rule.kind.takes(&self.rule.values, text.map(str::as_bytes))
+        let text = text.map(|text| self.compared.of_text(text.as_bytes()));
+        self.rule.kind.takes(&self.rule.values, text)
     }
 
     /// Of a row that the statement calls `alias`.
     pub(super) fn sql(&self, alias: &str) -> String {
-        let text = self.shown.sql(alias, &self.rule.column);
+        let column = &self.rule.column;
+        let text = match self.compared {
+            ComparedText::Whole => self.shown.sql(alias, column),
+            ComparedText::WithoutBlanks => format!("rtrim({}, ' ')", self.shown.sql(alias, column)),
+            ComparedText::WithoutLastZeros => {
+                format!("trim_scale({alias}.{})::text", quote_identifier(column))
+            }
+        };
         let values = list(self.rule.values.iter().map(String::as_str));
         // As for the core, NULL is in no list, and in none of the others.
         match (self.rule.kind, self.rule.values.is_empty()) {
@@ -83,6 +93,8 @@ mod tests {
         let facts = samples::table(vec![
             samples::column("kind", &Type::TEXT, &[]),
             samples::column("flag", &Type::BOOL, &[]),
+            samples::column("code", &Type::BPCHAR, &[]),
+            samples::column("rate", &Type::NUMERIC, &[]),
         ]);
         let table = TableName { schema: "public".into(), name: "outbox".into() };
         let of = |column: &str, kind, values: &[&str]| {
@@ -97,6 +109,10 @@ mod tests {
         assert_eq!(is(FilterKind::In, &[]), "false");
         assert_eq!(is(FilterKind::NotIn, &[]), "(t.\"kind\"::text) is not null");
         assert!(of("flag", FilterKind::In, &["t"]).unwrap().contains("format('%s', t.\"flag\")"));
+        let code = of("code", FilterKind::In, &["a "]).unwrap();
+        assert!(code.starts_with("(rtrim(") && code.ends_with("in ('a')"), "{code}");
+        let rate = of("rate", FilterKind::In, &["1.50"]).unwrap();
+        assert_eq!(rate, "(trim_scale(t.\"rate\")::text) collate \"C\" in ('1.5')");
         assert!(of("other", FilterKind::In, &["t"]).is_err());
     }
 

@@ -1,6 +1,8 @@
 //! Which rows of a table are events: those whose column has one of the listed values, or none of
 //! them. As in SQL, a row whose column is NULL fits neither list.
 
+use super::words::ComparedText;
+
 /// A list of values for one column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Filter {
@@ -8,6 +10,7 @@ pub(crate) struct Filter {
     pub(super) position: usize,
     pub(super) values: Vec<String>,
     pub(super) kind: FilterKind,
+    pub(super) compared: ComparedText,
     /// The labels of the column's type, where it is an enum and they are known.
     pub(super) labels: Option<Labels>,
 }
@@ -44,7 +47,7 @@ impl Filter {
                 known.column
             ));
         }
-        Ok(self.kind.takes(&self.values, text))
+        Ok(self.kind.takes(&self.values, text.map(|text| self.compared.of_text(text))))
     }
 }
 
@@ -69,7 +72,7 @@ mod tests {
     fn a_row_is_taken_by_its_columns_value() {
         let filter = |kind| {
             let values = vec!["a".into(), "b".into()];
-            Filter { position: 0, values, kind, labels: None }
+            Filter { position: 0, values, kind, compared: ComparedText::Whole, labels: None }
         };
         let (listed, others) = (filter(FilterKind::In), filter(FilterKind::NotIn));
         for (text, is_listed, is_other) in [
@@ -89,7 +92,8 @@ mod tests {
         let filter = |kind| {
             let labels = ["a", "b"].map(str::to_owned).to_vec();
             let labels = Some(Labels { column: "status".into(), labels });
-            Filter { position: 0, values: vec!["a".into()], kind, labels }
+            let (values, compared) = (vec!["a".into()], ComparedText::Whole);
+            Filter { position: 0, values, kind, compared, labels }
         };
         for (kind, of_a, of_b) in [(FilterKind::In, true, false), (FilterKind::NotIn, false, true)]
         {

@@ -33,7 +33,7 @@ pub(crate) use resolve::{PlanInput, is_written, reads_tracing, resolve};
 pub(crate) use resolved_template::ResolvedTemplate;
 pub(crate) use row::MappedRow;
 pub(crate) use type_names::{Column, TypeNames};
-pub use words::ValueType;
+pub use words::{ComparedText, ValueType};
 
 #[cfg(test)]
 mod tests;

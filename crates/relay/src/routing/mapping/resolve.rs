@@ -153,7 +153,8 @@ impl<'f> PlanInput<'f> {
         let labels = self.labels.filter(|_| column.value_type.oid >= FIRST_OF_USERS);
         let labels =
             labels.map(|labels| Labels { column: filter.column.clone(), labels: labels.to_vec() });
-        Ok(Some(Filter { position, values, kind: filter.kind, labels }))
+        let compared = column.value_type.compared();
+        Ok(Some(Filter { position, values, kind: filter.kind, compared, labels }))
     }
 
     fn headers(&self) -> Result<Vec<MappedHeader>, Failure> {

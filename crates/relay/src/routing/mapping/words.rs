@@ -1,6 +1,8 @@
 //! The words of a filter as the stream writes values of the column: a boolean is `t` there, a
-//! number has no zero before it, a `char(4)` its blanks. A word that no value is written as is
-//! refused: a list with it would leave out rows, or let them through, and nothing would say so.
+//! number has no zero before it. A word that no value is written as is refused: a list with it
+//! would leave out rows, or let them through, and nothing would say so. The blanks of a `char(4)`
+//! and the last zeros of a `numeric(6, 2)` are compared on neither side, as in SQL: of a domain the
+//! stream does not say how many there are.
 
 use std::str::FromStr;
 
@@ -24,6 +26,45 @@ impl ValueType {
     pub(super) fn of_domain(base: &[u8]) -> Self {
         let found = NAMES.iter().find(|(_, name, _)| name.as_bytes() == base);
         Self { oid: found.map_or(0, |(oid, ..)| *oid), modifier: -1 }
+    }
+
+    /// What is compared of a value's text, as the stream writes it.
+    pub const fn compared(self) -> ComparedText {
+        match self.oid {
+            1042 => ComparedText::WithoutBlanks,
+            1700 => ComparedText::WithoutLastZeros,
+            _ => ComparedText::Whole,
+        }
+    }
+}
+
+/// What is compared of the text of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ComparedText {
+    /// All of it.
+    Whole,
+    /// All before the blanks at its end (`char`).
+    WithoutBlanks,
+    /// All before the zeros at the end of its fraction (`numeric`).
+    WithoutLastZeros,
+}
+
+impl ComparedText {
+    /// That of this text.
+    pub fn of_text(self, text: &[u8]) -> &[u8] {
+        let without = |text: &'_ [u8], last: u8| {
+            text.iter().rposition(|byte| *byte != last).map_or(0, |at| at + 1)
+        };
+        let end = match self {
+            Self::Whole => text.len(),
+            Self::WithoutBlanks => without(text, b' '),
+            Self::WithoutLastZeros if text.contains(&b'.') => {
+                let end = without(text, b'0');
+                end - usize::from(text.get(..end).is_some_and(|rest| rest.ends_with(b".")))
+            }
+            Self::WithoutLastZeros => text.len(),
+        };
+        text.get(..end).unwrap_or(text)
     }
 }
 
@@ -87,7 +128,7 @@ fn written(word: &str, ValueType { oid, modifier }: ValueType) -> Option<String>
         26 => integer::<u32>(word),
         700 => float::<f32>(word, 1e6),
         701 => float::<f64>(word, 1e15),
-        1042 => blank_padded(word, modifier),
+        1042 => without_blanks(word, modifier),
         1043 => fits(word, modifier).then(|| word.to_owned()),
         1082 | 1114 | 1184 => time(word, oid, modifier),
         1700 => numeric(word, modifier),
@@ -134,10 +175,10 @@ fn fits(word: &str, modifier: i32) -> bool {
     declared(modifier).is_none_or(|length| word.chars().count() <= length)
 }
 
-fn blank_padded(word: &str, modifier: i32) -> Option<String> {
-    let Some(length) = declared(modifier) else { return Some(word.to_owned()) };
+fn without_blanks(word: &str, modifier: i32) -> Option<String> {
     let word = word.trim_end_matches(' ');
-    (word.chars().count() <= length).then(|| format!("{word:length$}"))
+    let fits = declared(modifier).is_none_or(|length| word.chars().count() <= length);
+    fits.then(|| word.to_owned())
 }
 
 fn uuid(word: &str) -> Option<String> {
@@ -173,20 +214,17 @@ fn numeric(word: &str, modifier: i32) -> Option<String> {
         return None;
     }
     let whole = whole.trim_start_matches('0');
-    let mut fraction = fraction.to_owned();
+    let fraction = fraction.trim_end_matches('0');
     if let Some(declared) = declared(modifier) {
         let (precision, scale) = (declared >> 16, declared & 0x7ff);
         // A scale has eleven bits. Where it is negative, the digits stay as they are.
-        if scale < 0x400 {
-            let needed = fraction.trim_end_matches('0').len();
-            if needed > scale || (scale <= precision && whole.len() > precision - scale) {
-                return None;
-            }
-            fraction.truncate(needed);
-            fraction = format!("{fraction:0<scale$}");
+        let is_too_long =
+            fraction.len() > scale || (scale <= precision && whole.len() > precision - scale);
+        if scale < 0x400 && is_too_long {
+            return None;
         }
     }
-    let is_zero = whole.is_empty() && fraction.bytes().all(|digit| digit == b'0');
+    let is_zero = whole.is_empty() && fraction.is_empty();
     let sign = if is_zero { "" } else { sign };
     let whole = if whole.is_empty() { "0" } else { whole };
     let point = if fraction.is_empty() { "" } else { "." };
@@ -233,14 +271,16 @@ mod tests {
             (21, -1, "-0", "0"),
             (2950, -1, "0198C3F2-7D1A-7C3E-8B4F-00000000000A", uuid),
             (2950, -1, "{0198c3f27d1a7c3e8b4f00000000000a}", uuid),
-            (1042, 9, "abc", "abc  "),
-            (1042, 9, "abc      ", "abc  "),
+            (1042, 9, "abc", "abc"),
+            (1042, 9, "abc      ", "abc"),
+            (1042, -1, "abc ", "abc"),
             (1042, -1, "abc", "abc"),
             (1043, 9, "abc", "abc"),
-            (1700, numeric_6_2, "1", "1.00"),
-            (1700, numeric_6_2, "007.5000", "7.50"),
-            (1700, numeric_6_2, "-0", "0.00"),
-            (1700, -1, "01.50", "1.50"),
+            (1700, numeric_6_2, "1", "1"),
+            (1700, numeric_6_2, "007.5000", "7.5"),
+            (1700, numeric_6_2, "-0", "0"),
+            (1700, -1, "100", "100"),
+            (1700, -1, "01.50", "1.5"),
             (1700, -1, ".5", "0.5"),
             (701, -1, "1.0", "1"),
             (701, -1, "1e3", "1000"),
@@ -259,6 +299,25 @@ mod tests {
             assert_eq!(found.as_deref(), Some(expected), "{oid} {word}");
             // What is written so is a word that stays.
             assert_eq!(of(oid, modifier, expected).as_deref(), Some(expected), "{oid}");
+        }
+    }
+
+    #[test]
+    fn blanks_of_char_and_last_zeros_of_numeric_are_not_compared() {
+        for (oid, text, expected) in [
+            (1042, "abc  ", "abc"),
+            (1042, "   ", ""),
+            (1042, "a b", "a b"),
+            (1700, "1.50", "1.5"),
+            (1700, "1.00", "1"),
+            (1700, "100", "100"),
+            (1700, "-0.0100", "-0.01"),
+            (1700, "NaN", "NaN"),
+            (25, "abc ", "abc "),
+            (25, "1.50", "1.50"),
+        ] {
+            let compared = ValueType { oid, modifier: -1 }.compared();
+            assert_eq!(compared.of_text(text.as_bytes()), expected.as_bytes(), "{oid} {text:?}");
         }
     }
 
