@@ -1,8 +1,6 @@
 //! Which rows of a table are events: those whose column has one of the listed values, or none of
 //! them. As in SQL, a row whose column is NULL fits neither list.
 
-use super::words::ComparedText;
-
 /// A list of values for one column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Filter {
@@ -61,6 +59,36 @@ impl FilterKind {
             Self::In => is_listed,
             Self::NotIn => !is_listed,
         }
+    }
+}
+
+/// What is compared of the text of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ComparedText {
+    /// All of it.
+    Whole,
+    /// All before the blanks at its end (`char`).
+    WithoutBlanks,
+    /// All before the zeros at the end of its fraction (`numeric`).
+    WithoutLastZeros,
+}
+
+impl ComparedText {
+    /// That of this text.
+    pub fn of_text(self, text: &[u8]) -> &[u8] {
+        let without = |text: &'_ [u8], last: u8| {
+            text.iter().rposition(|byte| *byte != last).map_or(0, |at| at + 1)
+        };
+        let end = match self {
+            Self::Whole => text.len(),
+            Self::WithoutBlanks => without(text, b' '),
+            Self::WithoutLastZeros if text.contains(&b'.') => {
+                let end = without(text, b'0');
+                end - usize::from(text.get(..end).is_some_and(|rest| rest.ends_with(b".")))
+            }
+            Self::WithoutLastZeros => text.len(),
+        };
+        text.get(..end).unwrap_or(text)
     }
 }
 

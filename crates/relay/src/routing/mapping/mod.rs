@@ -25,7 +25,7 @@ mod type_names;
 mod value;
 mod words;
 
-pub use filter::FilterKind;
+pub use filter::{ComparedText, FilterKind};
 pub(crate) use form::Form;
 pub(crate) use headers::TakenName;
 pub(crate) use plan::{RowIs, RowPlan, TextSource, Unmappable};
@@ -33,7 +33,7 @@ pub(crate) use resolve::{PlanInput, is_written, reads_tracing, resolve};
 pub(crate) use resolved_template::ResolvedTemplate;
 pub(crate) use row::MappedRow;
 pub(crate) use type_names::{Column, TypeNames};
-pub use words::{ComparedText, ValueType};
+pub use words::ValueType;
 
 #[cfg(test)]
 mod tests;

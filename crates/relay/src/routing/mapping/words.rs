@@ -6,6 +6,7 @@
 
 use std::str::FromStr;
 
+use super::filter::ComparedText;
 use crate::routing::{
     table::{RowFilter, TableName},
     timestamp::Timepoint,
@@ -35,36 +36,6 @@ impl ValueType {
             1700 => ComparedText::WithoutLastZeros,
             _ => ComparedText::Whole,
         }
-    }
-}
-
-/// What is compared of the text of a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ComparedText {
-    /// All of it.
-    Whole,
-    /// All before the blanks at its end (`char`).
-    WithoutBlanks,
-    /// All before the zeros at the end of its fraction (`numeric`).
-    WithoutLastZeros,
-}
-
-impl ComparedText {
-    /// That of this text.
-    pub fn of_text(self, text: &[u8]) -> &[u8] {
-        let without = |text: &'_ [u8], last: u8| {
-            text.iter().rposition(|byte| *byte != last).map_or(0, |at| at + 1)
-        };
-        let end = match self {
-            Self::Whole => text.len(),
-            Self::WithoutBlanks => without(text, b' '),
-            Self::WithoutLastZeros if text.contains(&b'.') => {
-                let end = without(text, b'0');
-                end - usize::from(text.get(..end).is_some_and(|rest| rest.ends_with(b".")))
-            }
-            Self::WithoutLastZeros => text.len(),
-        };
-        text.get(..end).unwrap_or(text)
     }
 }
 
