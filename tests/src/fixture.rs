@@ -313,6 +313,19 @@ impl Fixture {
         self.router.set_config(&self.config.to_string())
     }
 
+    /// A copy of the server takes over, promoted: as a standby without what was committed since.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it does not come up.
+    pub async fn fail_over_to(&mut self, copy: PostgresServer) -> anyhow::Result<()> {
+        self.postgres.kill9().await?;
+        drop(std::mem::replace(&mut self.postgres, copy));
+        self.config.set("postgres.url", self.postgres.url(ROLE, DATABASE));
+        self.rewrite_config()?;
+        self.postgres.start_promoted().await
+    }
+
     /// Starts the router, for the first time or again, and returns when it streams.
     ///
     /// # Errors

@@ -3,7 +3,9 @@
 //! would leave out rows, or let them through, and nothing would say so. A session ends at a value
 //! that is none of the labels: it was renamed or added since, or before the row was written.
 
-use relay::{Case, Failure, OutboxTable, Outboxes, RowFilter, TableName, source::FilterLabels};
+use std::collections::{BTreeMap, BTreeSet};
+
+use relay::{Case, Failure, Oid, Outboxes, RowFilter, TableName, source::FilterLabels};
 
 use crate::postgres::{TextQuery, quote_literal};
 
@@ -26,7 +28,8 @@ pub(crate) fn check_labels(
     Err(Failure::of(Case::FilterWord, what))
 }
 
-/// Asks the database for the labels, where a table's `where` has words, and returns them.
+/// Asks the database for the labels of each column that a `where` may name, in whatever table: one
+/// that was renamed is not found by its configured name. Returns them.
 ///
 /// # Errors
 /// A word is none of the labels of its column, or the database cannot be asked.
@@ -35,30 +38,38 @@ pub(crate) async fn check_filters(
     outboxes: &Outboxes,
 ) -> Result<FilterLabels, Failure> {
     let mut found = FilterLabels::default();
-    for OutboxTable { name, filter, .. } in &outboxes.tables {
-        let Some(filter) = filter else { continue };
-        let statement = format!(
-            "with recursive base (oid, type) as ( \
-               select a.atttypid, a.atttypid from pg_attribute a \
-               join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace \
-               where n.nspname = {} and c.relname = {} and a.attname = {} and a.attnum > 0 \
-               union all \
-               select base.oid, t.typbasetype from base join pg_type t on t.oid = base.type \
-               where t.typtype = 'd') \
-             select e.enumlabel from base join pg_enum e on e.enumtypid = base.type \
-             order by e.enumsortorder",
-            quote_literal(&name.schema),
-            quote_literal(&name.name),
-            quote_literal(&filter.column)
-        );
-        let mut labels = Vec::new();
-        for mut row in sql.rows("the labels of an enum", &statement).await? {
-            labels.push(row.text()?);
-        }
-        if !labels.is_empty() {
-            check_labels(name, filter, Some(&labels))?;
-            found.add(name.clone(), labels);
-        }
+    let filters: Vec<(&TableName, &RowFilter)> =
+        outboxes.tables.iter().filter_map(|it| Some((&it.name, it.filter.as_ref()?))).collect();
+    if filters.is_empty() {
+        return Ok(found);
+    }
+    let columns: BTreeSet<String> =
+        filters.iter().map(|(_, filter)| quote_literal(&filter.column)).collect();
+    let columns: Vec<String> = columns.into_iter().collect();
+    // The types that are built in, none of which is an enum, have lower OIDs.
+    let statement = format!(
+        "with recursive base (relation, name, type) as ( \
+           select a.attrelid, a.attname, a.atttypid from pg_attribute a \
+           where a.attname in ({}) and a.attnum > 0 and a.atttypid >= 16384 \
+           union all \
+           select base.relation, base.name, t.typbasetype from base \
+             join pg_type t on t.oid = base.type where t.typtype = 'd') \
+         select n.nspname, c.relname, base.relation, base.name, e.enumlabel from base \
+           join pg_enum e on e.enumtypid = base.type join pg_class c on c.oid = base.relation \
+           join pg_namespace n on n.oid = c.relnamespace \
+         where c.relkind in ('r', 'p') order by base.relation, base.name, e.enumsortorder",
+        columns.join(", ")
+    );
+    let mut tables: BTreeMap<TableName, Oid> = BTreeMap::new();
+    for mut row in sql.rows("the labels of an enum", &statement).await? {
+        let name = TableName { schema: row.text()?, name: row.text()? };
+        let (table, column) = (Oid::from_u32(row.parsed()?), row.text()?);
+        found.add(table, &column, row.text()?);
+        tables.insert(name, table);
+    }
+    for (name, filter) in filters {
+        let labels = tables.get(name).and_then(|table| found.of(*table, &filter.column));
+        check_labels(name, filter, labels)?;
     }
     Ok(found)
 }

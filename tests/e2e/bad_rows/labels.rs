@@ -90,6 +90,24 @@ async fn rows_with_a_label_that_is_renamed_while_the_router_runs_are_not_lost() 
     wait_left(&session, 0).await;
 }
 
+/// The table is followed by its OID, and so are its labels.
+#[tokio::test]
+async fn rows_of_a_table_that_was_renamed_before_its_label_are_not_lost() {
+    let (mut fixture, session) = started(builder("in", &["pending"])).await;
+    let sent = vec![insert_as(&session, "pending").await];
+    expect_ids(&fixture, &topic(&fixture), &sent).await;
+    wait_left(&session, 0).await;
+    fixture.kill_router().await.unwrap();
+    session.batch_execute("ALTER TABLE outbox RENAME TO events").await.unwrap();
+    fixture.router.start_again().unwrap();
+    fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
+    session.batch_execute("ALTER TYPE st RENAME VALUE 'pending' TO 'PENDING'").await.unwrap();
+    let insert = "INSERT INTO events (aggregate_type, aggregate_id, event_type, status) \
+                  VALUES ('order', 'order-1', 'Placed', 'PENDING')";
+    session.batch_execute(insert).await.unwrap();
+    expect_reported(&mut fixture.router, "failed", "R008", RECHECK_DEADLINE).await;
+}
+
 #[tokio::test]
 async fn rows_from_before_a_label_was_renamed_are_not_lost() {
     let (mut fixture, session) = started(builder("in", &["pending"])).await;

@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use e2e::{Fixture, SHORT_DEADLINE, create_event_function, text};
-use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
+use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER, ShutdownMode};
 
 use super::{committed_of, delivered_of, make_tables, write, write_poison};
 
@@ -98,4 +98,38 @@ async fn a_person_skips_the_one_row_that_stops_the_router_while_it_runs() {
     let decisions = "SELECT count(*) FROM outbox_router.decision WHERE action = 'skip'";
     let decisions: i64 = session.query_one(decisions, &[]).await.unwrap().get(0);
     assert_eq!(decisions, 2);
+}
+
+/// The server that takes over has the row, and lacks the last commits: that of the decision.
+#[tokio::test]
+async fn a_decision_is_missed_on_a_server_that_was_promoted_without_it() {
+    let mut fixture = Fixture::builder().prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    create_event_function(&session).await.unwrap();
+    make_tables(&fixture).await;
+    fixture.restart().await.unwrap();
+    write(&session, 20).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    write_poison(&session, 7).await;
+    let lsn = wait_stopped(&mut fixture, None).await;
+    let id = poison_of(&session, 7).await;
+    fixture.kill_router().await.unwrap();
+    fixture.postgres.stop(ShutdownMode::Fast, SHORT_DEADLINE).await.unwrap();
+    let standby = fixture.postgres.copied(&[]).await.unwrap();
+    fixture.postgres.start_again().await.unwrap();
+    fixture.router.start_again().unwrap();
+    wait_stopped(&mut fixture, None).await;
+    let (skipped, told) = skip(&fixture, &lsn, &id, "--yes").await;
+    assert_eq!(skipped.status.code(), Some(0), "{told}");
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+
+    fixture.fail_over_to(standby).await.unwrap();
+    fixture.router.start_again().unwrap();
+    let is_missed = |status: &serde_json::Value| {
+        let message = text(status, "/reason/message");
+        text(status, "/reason/code") == Some("P015")
+            && message.is_some_and(|message| message.contains("outbox_router.decision"))
+    };
+    fixture.router.wait_status("P015 of the decision", SHORT_DEADLINE, is_missed).await.unwrap();
 }

@@ -101,11 +101,7 @@ async fn notes_of_rows_that_were_left_out_are_missed_on_a_server_that_was_promot
     fixture.restart().await.unwrap();
     fixture.kill_router().await.unwrap();
 
-    fixture.postgres.kill9().await.unwrap();
-    drop(std::mem::replace(&mut fixture.postgres, standby));
-    fixture.config.set("postgres.url", fixture.postgres.url(e2e::ROLE, DATABASE));
-    fixture.rewrite_config().unwrap();
-    fixture.postgres.start_promoted().await.unwrap();
+    fixture.fail_over_to(standby).await.unwrap();
     fixture.router.start_again().unwrap();
     let is_missed = |status: &Value| {
         let message = status.pointer("/reason/message").and_then(Value::as_str);

@@ -1,9 +1,11 @@
 //! Whether a person has decided to skip the row at which a session waits.
 
 use relay::{
-    Failure,
+    Failure, Lsn,
     held::{EventId, HeldAnswer},
 };
+
+use tokio_postgres::types::PgLsn;
 
 use super::{
     failure::{held_failure, is_absent},
@@ -16,35 +18,38 @@ use super::{
 /// transaction. One of an earlier version names no table, nor has the table of decisions a column
 /// for it.
 const SKIP: &str = "\
-    select exists (select from outbox_router.decision d \
+    select case when exists (select from outbox_router.decision d \
       where pipeline = $1 and slot = $2 and action = 'skip' and commit_lsn = $3 \
         and event_id is not distinct from $4 \
-        and coalesce(to_jsonb(d) ->> 'table_name', $5) = $5)";
+        and coalesce(to_jsonb(d) ->> 'table_name', $5) = $5) \
+      then pg_current_wal_flush_lsn() end";
 
-/// Reads the decision. Without the table nobody can have decided.
+/// Reads the decision. Without the table nobody can have decided. Decisions are committed durably,
+/// so what is seen of one was flushed.
 pub(super) async fn read(
     mut sql: Sql<'_>,
     pipeline: &Pipeline,
     id: EventId,
     named: (Option<&str>, &str),
 ) -> Result<HeldAnswer, Failure> {
-    match exists(&mut sql, pipeline, id, named).await {
-        Ok(is_skipped) => Ok(HeldAnswer::Skipped(is_skipped)),
+    match decided_by(&mut sql, pipeline, id, named).await {
+        Ok(decided_by) => Ok(HeldAnswer::Skipped(decided_by)),
         Err(error) => match is_absent(sql.client, "decision", &error).await {
-            Ok(true) => Ok(HeldAnswer::Skipped(false)),
+            Ok(true) => Ok(HeldAnswer::Skipped(None)),
             Ok(false) | Err(_) => Err(held_failure(error, &sql.backend.role)),
         },
     }
 }
 
-async fn exists(
+async fn decided_by(
     sql: &mut Sql<'_>,
     Pipeline { name, slot }: &Pipeline,
     id: EventId,
     (event_id, table): (Option<&str>, &str),
-) -> Result<bool, tokio_postgres::Error> {
+) -> Result<Option<Lsn>, tokio_postgres::Error> {
     let statement = sql.prepared(SKIP).await?;
     let lsn = lsn(id.commit_lsn);
     let row = sql.client.query_one(&statement, &[name, slot, &lsn, &event_id, &table]).await?;
-    row.try_get(0)
+    let by: Option<PgLsn> = row.try_get(0)?;
+    Ok(by.map(|by| Lsn::from_u64(by.into())))
 }

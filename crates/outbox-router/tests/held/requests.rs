@@ -104,9 +104,10 @@ async fn a_skip_is_of_a_row_of_the_table_that_it_names() {
         let (id, event_id, table) = (id(8, 0), Some("1".to_owned()), table.to_owned());
         store.ask(HeldRequest::ReadSkip { id, event_id, table }).await.unwrap()
     };
-    assert_eq!(is_skipped("public.a").await, HeldAnswer::Skipped(true));
-    assert_eq!(is_skipped("public.b").await, HeldAnswer::Skipped(false));
+    let decided = |answer: HeldAnswer| matches!(answer, HeldAnswer::Skipped(Some(by)) if by > pgoutput::Lsn::ZERO);
+    assert!(decided(is_skipped("public.a").await));
+    assert_eq!(is_skipped("public.b").await, HeldAnswer::Skipped(None));
     // As it is written by an earlier version, and where the column is missing.
     fixture.run("update outbox_router.decision set table_name = null").await;
-    assert_eq!(is_skipped("public.b").await, HeldAnswer::Skipped(true));
+    assert!(decided(is_skipped("public.b").await));
 }

@@ -9,8 +9,8 @@ use crate::{fixture::set_up, postgres::Postgres, server_identity::source_at};
 async fn begin(source: &Source) -> Result<Option<Vec<String>>, Failure> {
     let (open, _) = source.open().await.unwrap();
     let (_, catalog) = source.catalog(open, None).await?;
-    let table = &source.outboxes.tables.first().unwrap().name;
-    Ok(catalog.labels.of(table).map(<[String]>::to_vec))
+    let table = catalog.publication.as_ref().unwrap().tables.first().unwrap().oid;
+    Ok(catalog.labels.of(table, "kind").map(<[String]>::to_vec))
 }
 
 /// The stream would leave out every row, or none.

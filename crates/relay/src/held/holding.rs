@@ -338,10 +338,12 @@ impl Holding {
                 self.decisions.answered(keys.len(), at);
                 self.release.add(keys);
             }
-            HeldAnswer::Skipped(is_skipped) => {
+            HeldAnswer::Skipped(decided_by) => {
                 self.skipping.answered(at);
-                if is_skipped && self.skipping.decided() {
-                    return Answered::Skip;
+                if let Some(by) = decided_by
+                    && self.skipping.decided()
+                {
+                    return Answered::Skip { by };
                 }
             }
             HeldAnswer::Next(events) => {
@@ -439,7 +441,10 @@ impl Holding {
 pub(crate) enum Answered {
     Nothing,
     /// The row at which the session waits is to be offered again, and skipped.
-    Skip,
+    Skip {
+        /// A position by which the decision was there.
+        by: Lsn,
+    },
     /// Events are in the table, which redeems their tickets.
     Written(Vec<Ticket>),
     /// Events have left the table, or stay in it as dead letters.

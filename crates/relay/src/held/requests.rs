@@ -91,8 +91,8 @@ pub enum HeldAnswer {
     Decided(Vec<KeyHash>),
     /// To [`HeldRequest::ReadNext`].
     Next(Vec<(HeldEvent, Decision)>),
-    /// To [`HeldRequest::ReadSkip`].
-    Skipped(bool),
+    /// To [`HeldRequest::ReadSkip`]: a position by which the decision was there.
+    Skipped(Option<Lsn>),
     /// To [`HeldRequest::Close`].
     Closed(Closed),
 }

@@ -67,7 +67,9 @@ impl Relay {
     fn held_changed(&mut self, answered: Answered, at: Moment) {
         match answered {
             Answered::Nothing => {}
-            Answered::Skip => {
+            Answered::Skip { by } => {
+                // What is confirmed behind the row relies on the decision.
+                self.keeper.update(|witness| witness.skips_by = witness.skips_by.max(by));
                 if let Phase::Streaming(session) = &mut self.phase {
                     session.offer_again();
                 }

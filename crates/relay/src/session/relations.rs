@@ -88,7 +88,9 @@ impl Relations {
         };
         messages::push(&mut description, message);
         self.descriptions.insert(relation.id, description.into());
-        let columns = Columns::resolve(&table, relation, &types, self.labels.of(&table.name));
+        let filter = table.filter.as_ref();
+        let labels = filter.and_then(|filter| self.labels.of(relation.id, &filter.column));
+        let columns = Columns::resolve(&table, relation, &types, labels);
         let router = match (columns, self.by_oid.get_mut(&relation.id)) {
             (Ok(columns), Some(Binding::Outbox(router))) if router.table().name == table.name => {
                 let lost = router.columns().lost_in(&columns);

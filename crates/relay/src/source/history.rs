@@ -120,15 +120,15 @@ fn reaches(witness: &Witness, server: &Server, position: Lsn) -> Result<(), Obst
     Err(Obstacle::Gaps(vec![diverged(witness, Lsn::ZERO, failure)]))
 }
 
-/// The notes of rows that were left out which a server lacks that has the witness's history up to
-/// `end`. Such a row may be as old as the pipeline.
+/// The notes of rows that were left out, or skipped, which a server lacks that has the witness's
+/// history up to `end`. Such a row may be as old as the pipeline.
 fn lost_notes(witness: &Witness, end: Lsn) -> Option<String> {
-    let noted = witness.left_out.position();
+    let noted = witness.left_out.position().max(witness.skips_by);
     (noted > end).then(|| {
         format!(
             "the server has the WAL of Kafka's records up to {end}, and up to {noted} rows were \
-             noted in outbox_router.left_out that are in no topic: a promotion or a restored \
-             backup lost notes, so every row may be one"
+             noted in outbox_router.left_out or outbox_router.decision that are in no topic: a \
+             promotion or a restored backup lost notes, so every row may be one"
         )
     })
 }
@@ -258,10 +258,16 @@ mod tests {
     #[test]
     fn a_server_that_lacks_notes_of_rows_that_were_left_out_is_a_gap_of_all_rows() {
         let left_out = RowsLeftOut::Noted { by: Lsn::from_u64(700) };
-        let witness = Witness { left_out, ..witness() };
+        let skips_by = Lsn::from_u64(700);
+        for witness in [Witness { left_out, ..witness() }, Witness { skips_by, ..witness() }] {
+            expect_missed(&witness);
+        }
+    }
+
+    fn expect_missed(witness: &Witness) {
         let message = |server: &Server, timelines: &str| {
             let timelines = TimelineHistory::parse(timelines).unwrap();
-            let obstacle = continues(&witness, server, &timelines).err()?;
+            let obstacle = continues(witness, server, &timelines).err()?;
             let (is_written, gap) = match obstacle {
                 Obstacle::OtherServer(gap) => (false, *gap),
                 Obstacle::Gaps(mut gaps) => (true, gaps.remove(0)),

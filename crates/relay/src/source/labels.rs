@@ -3,22 +3,24 @@
 
 use std::collections::BTreeMap;
 
-use crate::routing::table::TableName;
+use pgoutput::Oid;
 
-/// The labels of the column that a table's `where` names, where that is an enum.
+/// The labels of the columns that a `where` may name, where those are enums. By the OIDs of their
+/// tables: one that was renamed is the same outbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilterLabels {
-    by_table: BTreeMap<TableName, Vec<String>>,
+    by_column: BTreeMap<Oid, BTreeMap<String, Vec<String>>>,
 }
 
 impl FilterLabels {
-    /// Adds those of one table.
-    pub fn add(&mut self, table: TableName, labels: Vec<String>) {
-        self.by_table.insert(table, labels);
+    /// Adds a label, after those that the column of a table has already.
+    pub fn add(&mut self, table: Oid, column: &str, label: String) {
+        let columns = self.by_column.entry(table).or_default();
+        columns.entry(column.to_owned()).or_default().push(label);
     }
 
-    /// Those of one table; `None` where its column is no enum, or nothing is known of it.
-    pub fn of(&self, table: &TableName) -> Option<&[String]> {
-        self.by_table.get(table).map(Vec::as_slice)
+    /// Those of one column; `None` where it is no enum, or nothing is known of it.
+    pub fn of(&self, table: Oid, column: &str) -> Option<&[String]> {
+        self.by_column.get(&table)?.get(column).map(Vec::as_slice)
     }
 }

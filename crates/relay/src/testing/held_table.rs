@@ -18,6 +18,8 @@ pub struct HeldTable {
     rows: BTreeMap<EventId, HeldRow>,
     /// Transactions and ids of the rows that a person wants to be skipped.
     skips: BTreeSet<(Lsn, Option<String>)>,
+    /// Where WAL ends when a decision is read.
+    pub skips_by: Lsn,
 }
 
 /// One row.
@@ -128,7 +130,7 @@ impl HeldTable {
             }
             HeldRequest::ReadSkip { id, event_id, .. } => {
                 let skip = (id.commit_lsn, event_id.clone());
-                Some(HeldAnswer::Skipped(self.skips.contains(&skip)))
+                Some(HeldAnswer::Skipped(self.skips.contains(&skip).then_some(self.skips_by)))
             }
             HeldRequest::Load { open: OpenCount::Counted, .. }
             | HeldRequest::Insert(_)

@@ -76,6 +76,9 @@ pub struct Witness {
     pub held_table: TableMark,
     /// Whether rows were left out of what was sent.
     pub left_out: RowsLeftOut,
+    /// A position that WAL was flushed to when the database had each decision to skip a row that
+    /// this position relies on; zero where there was none.
+    pub skips_by: Lsn,
     /// Where the pipeline began without a witness, until a person accepts that: nothing says
     /// whether earlier rows were produced.
     pub began_without: Option<Mark>,
@@ -202,6 +205,7 @@ impl Witness {
             accepted: Vec::new(),
             held_table: TableMark::default(),
             left_out: RowsLeftOut::None,
+            skips_by: Lsn::ZERO,
             began_without: None,
         }
     }

@@ -326,9 +326,11 @@ fn streaming_by_label(kind: crate::FilterKind) -> Script {
 }
 
 fn name_labels(script: &mut Script, labels: &[&str]) {
-    let labels = labels.iter().map(|label| (*label).to_owned()).collect();
     script.source.labels = source::FilterLabels::default();
-    script.source.labels.add(script.source.table.clone(), labels);
+    for label in labels {
+        let (table, label) = (pgoutput::Oid::from_u32(OUTBOX), (*label).to_owned());
+        script.source.labels.add(table, "aggregate_type", label);
+    }
 }
 
 #[test]

@@ -18,6 +18,34 @@ pub(crate) struct Filter {
 pub(crate) struct Labels {
     pub(super) column: String,
     pub(super) labels: Vec<String>,
+    /// A word of the list that is none of them.
+    pub(super) unknown_word: Option<String>,
+}
+
+impl Labels {
+    pub(super) fn new(column: &str, labels: &[String], words: &[String]) -> Self {
+        let unknown_word = words.iter().find(|word| !labels.contains(word)).cloned();
+        Self { column: column.to_owned(), labels: labels.to_vec(), unknown_word }
+    }
+
+    /// Why a value says nothing for the list. The message has no value of the row.
+    fn doubt(&self, text: &[u8]) -> Option<String> {
+        let column = &self.column;
+        if let Some(word) = &self.unknown_word {
+            let why = format!(
+                "where has the word {word:?}, and column {column} is an enum that had no such label \
+                 when the session began"
+            );
+            return Some(why);
+        }
+        let is_known = self.labels.iter().any(|label| label.as_bytes() == text);
+        (!is_known).then(|| {
+            format!(
+                "its value of column {column}, which where names, is no label that the enum had \
+                 when the session began: it was renamed or added"
+            )
+        })
+    }
 }
 
 /// What the list says.
@@ -33,17 +61,12 @@ impl Filter {
     /// Whether a row is an event, from its column's text.
     ///
     /// # Errors
-    /// The text is none of the labels: nobody can say what it means for the list. The message has
-    /// no value of the row.
+    /// The text, or a word of the list, is none of the labels: what the value means for the list
+    /// is not known.
     pub(super) fn takes(&self, text: Option<&[u8]>) -> Result<bool, String> {
-        if let (Some(known), Some(text)) = (&self.labels, text)
-            && !known.labels.iter().any(|label| label.as_bytes() == text)
-        {
-            return Err(format!(
-                "its value of column {}, which where names, is no label that the enum had when the \
-                 session began: it was renamed or added",
-                known.column
-            ));
+        let doubt = self.labels.as_ref().zip(text).and_then(|(known, text)| known.doubt(text));
+        if let Some(why) = doubt {
+            return Err(why);
         }
         Ok(self.kind.takes(&self.values, text.map(|text| self.compared.of_text(text))))
     }
@@ -116,11 +139,21 @@ mod tests {
     }
 
     #[test]
+    fn beside_a_word_that_is_no_label_no_value_says_anything() {
+        let values = vec!["b".to_owned()];
+        let labels = Some(Labels::new("status", &["a".to_owned()], &values));
+        let (kind, compared) = (FilterKind::In, ComparedText::Whole);
+        let filter = Filter { position: 0, values, kind, compared, labels };
+        let why = filter.takes(Some(b"a")).unwrap_err();
+        assert!(why.contains("the word \"b\", and column status"), "{why}");
+        assert_eq!(filter.takes(None), Ok(false));
+    }
+
+    #[test]
     fn a_value_that_is_no_label_is_neither_taken_nor_left_out() {
         let filter = |kind| {
-            let labels = ["a", "b"].map(str::to_owned).to_vec();
-            let labels = Some(Labels { column: "status".into(), labels });
             let (values, compared) = (vec!["a".into()], ComparedText::Whole);
+            let labels = Some(Labels::new("status", &["a", "b"].map(str::to_owned), &values));
             Filter { position: 0, values, kind, compared, labels }
         };
         for (kind, of_a, of_b) in [(FilterKind::In, true, false), (FilterKind::NotIn, false, true)]

@@ -151,8 +151,7 @@ impl<'f> PlanInput<'f> {
             .map_err(|what| Failure::of(Case::FilterWord, what))?;
         // Rows from before the column became an enum have texts.
         let labels = self.labels.filter(|_| column.value_type.oid >= FIRST_OF_USERS);
-        let labels =
-            labels.map(|labels| Labels { column: filter.column.clone(), labels: labels.to_vec() });
+        let labels = labels.map(|labels| Labels::new(&filter.column, labels, &values));
         let compared = column.value_type.compared();
         Ok(Some(Filter { position, values, kind: filter.kind, compared, labels }))
     }

@@ -175,6 +175,7 @@ impl Witness {
             let read_at = fresh.held.map(|held| held.wal_end);
             detached = self.detached_in(&fresh.catalog, read_at);
         }
+        let is_same_history = self.history == fresh.history;
         let mut next = Self {
             since,
             last: self.last.filter(|last| self.continues_in(closed, &fresh, last)),
@@ -195,11 +196,12 @@ impl Witness {
                 self.held_table
             },
             // No acceptance says that the table is not needed any more.
-            left_out: if self.history == fresh.history {
+            left_out: if is_same_history {
                 self.left_out
             } else {
                 self.left_out.in_another_history()
             },
+            skips_by: if is_same_history { self.skips_by } else { Lsn::ZERO },
             tables,
             ..fresh
         };
@@ -233,13 +235,12 @@ impl Witness {
         (self.left_out < left_out).then(|| Self { generation, left_out, ..Self::at(Lsn::ZERO) })
     }
 
-    /// Takes over from another record of the same generation that rows were left out.
+    /// Takes over from another record of the same generation that rows were left out, or skipped.
     pub(super) fn learn_left_out(&mut self, other: &Self) -> Changed {
-        if self.left_out >= other.left_out {
-            return Changed::No;
-        }
-        self.left_out = other.left_out;
-        Changed::Yes
+        let known = (self.left_out, self.skips_by);
+        self.left_out = self.left_out.max(other.left_out);
+        self.skips_by = self.skips_by.max(other.skips_by);
+        if known == (self.left_out, self.skips_by) { Changed::No } else { Changed::Yes }
     }
 
     /// This record after a person has accepted something that stops nothing: that the pipeline

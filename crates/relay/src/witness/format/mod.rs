@@ -71,6 +71,8 @@ struct WitnessText {
     left_out: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     left_out_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    skips_by: Option<String>,
     began_without: Option<MarkText>,
 }
 
@@ -200,6 +202,7 @@ impl Witness {
                 RowsLeftOut::None => None,
                 RowsLeftOut::Noted { by } => Some(by.to_string()),
             },
+            skips_by: (self.skips_by > Lsn::ZERO).then(|| self.skips_by.to_string()),
             began_without: self.began_without.as_ref().map(MarkText::of),
         };
         // This cannot fail: all map keys are strings or integers, and there are no floats.
@@ -274,6 +277,7 @@ impl Witness {
                 // An earlier version has written it.
                 (true, None) => RowsLeftOut::Noted { by: Lsn::ZERO },
             },
+            skips_by: text.skips_by.map_or(Ok(Lsn::ZERO), |by| lsn(&by))?,
             began_without: text.began_without.map(MarkText::read).transpose()?,
         })
     }
@@ -476,6 +480,7 @@ mod tests {
             }],
             held_table: TableMark { version, open: 3 },
             left_out: RowsLeftOut::Noted { by: Lsn::from_u64(20) },
+            skips_by: Lsn::from_u64(21),
             began_without: Some(mark(1)),
         }
     }
