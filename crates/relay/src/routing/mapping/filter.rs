@@ -29,6 +29,7 @@ impl Labels {
     }
 
     /// Why a value says nothing for the list. The message has no value of the row.
+    #[inline(never)]
     fn doubt(&self, text: &[u8]) -> Option<String> {
         let column = &self.column;
         if let Some(word) = &self.unknown_word {
@@ -64,8 +65,9 @@ impl Filter {
     /// The text, or a word of the list, is none of the labels: what the value means for the list
     /// is not known.
     pub(super) fn takes(&self, text: Option<&[u8]>) -> Result<bool, String> {
-        let doubt = self.labels.as_ref().zip(text).and_then(|(known, text)| known.doubt(text));
-        if let Some(why) = doubt {
+        if let (Some(known), Some(text)) = (&self.labels, text)
+            && let Some(why) = known.doubt(text)
+        {
             return Err(why);
         }
         Ok(self.kind.takes(&self.values, text.map(|text| self.compared.of_text(text))))
@@ -98,7 +100,13 @@ pub enum ComparedText {
 
 impl ComparedText {
     /// That of this text.
+    #[inline]
     pub fn of_text(self, text: &[u8]) -> &[u8] {
+        if self == Self::Whole { text } else { self.shortened(text) }
+    }
+
+    #[inline(never)]
+    fn shortened(self, text: &[u8]) -> &[u8] {
         let without = |text: &'_ [u8], last: u8| {
             text.iter().rposition(|byte| *byte != last).map_or(0, |at| at + 1)
         };
