@@ -324,7 +324,8 @@ tables! {
         intervals: Intervals = Intervals::Number, choice(INTERVALS);
         /// Which rows are events, by the text of one column: in, or not_in, a list. A row whose
         /// column is NULL is in neither, as in SQL. Rows that are no events are counted. A word is
-        /// read as the type of the column reads it (false, 01); one that no value of it is written
+        /// read as the type of the column reads it (false, 01), and compared as in SQL: without the
+        /// blanks of a char(n) and the last zeros of a numeric; one that no value of it is written
         /// as, or no label of an enum, is R008. A session reads the labels when it begins, and ends
         /// at a value that is none of them: the next one knows a label that was added; at one that
         /// was renamed the router stops (R008).
