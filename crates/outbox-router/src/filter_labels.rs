@@ -48,23 +48,27 @@ pub(crate) async fn check_filters(
     let columns: Vec<String> = columns.into_iter().collect();
     // The types that are built in, none of which is an enum, have lower OIDs.
     let statement = format!(
-        "with recursive base (relation, name, type) as ( \
-           select a.attrelid, a.attname, a.atttypid from pg_attribute a \
-           where a.attname in ({}) and a.attnum > 0 and a.atttypid >= 16384 \
+        "with recursive base (relation, name, type, declared) as ( \
+           select a.attrelid, a.attname, a.atttypid, a.atttypid from pg_attribute a \
+           where a.attname in ({}) and a.attnum > 0 \
            union all \
-           select base.relation, base.name, t.typbasetype from base \
+           select base.relation, base.name, t.typbasetype, base.declared from base \
              join pg_type t on t.oid = base.type where t.typtype = 'd') \
          select n.nspname, c.relname, base.relation, base.name, e.enumlabel from base \
-           join pg_enum e on e.enumtypid = base.type join pg_class c on c.oid = base.relation \
+           left join pg_enum e on e.enumtypid = base.type join pg_class c on c.oid = base.relation \
            join pg_namespace n on n.oid = c.relnamespace \
-         where c.relkind in ('r', 'p') order by base.relation, base.name, e.enumsortorder",
+         where c.relkind in ('r', 'p') and c.relnamespace <> 'pg_catalog'::regnamespace \
+           and (e.enumlabel is not null or base.declared < 16384) order by base.relation, base.name, e.enumsortorder",
         columns.join(", ")
     );
     let mut tables: BTreeMap<TableName, Oid> = BTreeMap::new();
     for mut row in sql.rows("the labels of an enum", &statement).await? {
         let name = TableName { schema: row.text()?, name: row.text()? };
         let (table, column) = (Oid::from_u32(row.parsed()?), row.text()?);
-        found.add(table, &column, row.text()?);
+        match row.nullable()? {
+            Some(label) => found.add(table, &column, label),
+            None => found.add_built_in(table, &column),
+        }
         tables.insert(name, table);
     }
     for (name, filter) in filters {

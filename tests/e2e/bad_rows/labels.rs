@@ -27,12 +27,13 @@ async fn started(builder: FixtureBuilder) -> (Fixture, DatabaseSession) {
     started_with(builder, "TYPE st AS ENUM ('pending', 'done')").await
 }
 
-/// The same where the status has another type, which this creates.
+/// The same where the status has another type, which this creates; `text` where it makes no `st`.
 async fn started_with(builder: FixtureBuilder, created: &str) -> (Fixture, DatabaseSession) {
     let mut fixture = builder.prepare().await.unwrap();
     let session = fixture.session().await.unwrap();
+    let kind = if created.contains(" st ") { "st" } else { "text" };
     let status = format!(
-        "CREATE {created}; ALTER TABLE outbox ADD status st; \
+        "CREATE {created}; ALTER TABLE outbox ADD status {kind}; \
          CREATE INDEX ON outbox (created_at); GRANT SELECT, DELETE ON outbox TO {ROLE}"
     );
     session.batch_execute(&status).await.unwrap();
@@ -154,6 +155,24 @@ async fn a_label_that_is_added_while_the_router_runs_needs_no_person() {
         fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
         assert!(!fixture.router.log().contains("\"failed\""), "{}", fixture.router.log());
     }
+}
+
+/// A migration, after which the words are no values of the column, and the configuration is as it
+/// was.
+#[tokio::test]
+async fn rows_of_a_text_column_that_becomes_an_enum_while_the_router_runs_are_not_lost() {
+    let (mut fixture, session) = started_with(builder("in", &["pending"]), "TABLE unused ()").await;
+    let sent = vec![insert_as(&session, "pending").await];
+    expect_ids(&fixture, &topic(&fixture), &sent).await;
+    wait_left(&session, 0).await;
+    let upgrade = "CREATE TYPE kinds AS ENUM ('PENDING', 'DONE'); \
+         ALTER TABLE outbox ALTER status DROP DEFAULT, \
+           ALTER status TYPE kinds USING upper(status)::kinds";
+    session.batch_execute(upgrade).await.unwrap();
+    insert_as(&session, "PENDING").await;
+    expect_reported(&mut fixture.router, "failed", "R008", RECHECK_DEADLINE).await;
+    wait_left(&session, 1).await;
+    assert_eq!(ids(&fixture, &topic(&fixture)).await, sent);
 }
 
 /// The stream does not say how many blanks, or zeros, the values of a domain have at their end.

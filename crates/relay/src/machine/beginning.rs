@@ -56,7 +56,8 @@ impl Relay {
         self.topics.report_again();
         self.check_at = self.next_check_at(at);
         self.alterations.extend(baseline.alterations.iter().cloned());
-        let (tables, labels) = (baseline.tables.clone(), baseline.catalog.labels.clone());
+        let labels = baseline.catalog.labels.clone().read_at(baseline.moment.wal_end);
+        let tables = baseline.tables.clone();
         self.baseline = Some(Arc::new(baseline));
         let start = SessionStart {
             id: self.session_id,

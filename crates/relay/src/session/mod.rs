@@ -299,6 +299,7 @@ impl Session {
             }
             Message::Begin(begin) => {
                 self.ledger.begin(begin)?;
+                self.rows.begin(begin.final_lsn);
                 self.inserts = 0;
                 self.commit_interval_micros = begin.committed_at.micros_since(self.committed_at);
                 self.committed_at = begin.committed_at;

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use pgoutput::{Oid, Relation, Type};
+use pgoutput::{Lsn, Oid, Relation, Type};
 
 use crate::{
     failure::{Case, Code, Failure, Name},
@@ -41,6 +41,8 @@ pub(super) struct Relations {
     tables: TableOids,
     lost_columns: LostColumns,
     labels: FilterLabels,
+    /// Where the transaction commits whose messages come.
+    commit: Lsn,
     /// Usually one entry, which a `BTreeMap` finds with one comparison.
     by_oid: BTreeMap<Oid, Binding>,
     /// What the Type messages since the last Relation message say.
@@ -57,11 +59,17 @@ impl Relations {
             tables,
             lost_columns,
             labels,
+            commit: Lsn::ZERO,
             by_oid: BTreeMap::new(),
             types: TypeNames::default(),
             type_messages: Vec::new(),
             descriptions: BTreeMap::new(),
         }
+    }
+
+    /// Notes that the messages of a transaction come, which commits there.
+    pub(super) fn begin(&mut self, commit: Lsn) {
+        self.commit = commit;
     }
 
     /// Notes a Type message, which precedes the Relation message that refers to it.
@@ -89,7 +97,9 @@ impl Relations {
         messages::push(&mut description, message);
         self.descriptions.insert(relation.id, description.into());
         let filter = table.filter.as_ref();
-        let labels = filter.and_then(|filter| self.labels.of(relation.id, &filter.column));
+        let labels = filter.and_then(|filter| {
+            self.labels.in_transaction(relation.id, &filter.column, self.commit)
+        });
         let columns = Columns::resolve(&table, relation, &types, labels);
         let router = match (columns, self.by_oid.get_mut(&relation.id)) {
             (Ok(columns), Some(Binding::Outbox(router))) if router.table().name == table.name => {

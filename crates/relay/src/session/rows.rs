@@ -2,7 +2,7 @@
 //! makes of it, and where the record goes. The session produces the record, and a dry run only
 //! shows it; so both decide alike about every row.
 
-use pgoutput::{Insert, InsertPrefix, Oid, PgTimestamp, Relation, TupleColumns, Type};
+use pgoutput::{Insert, InsertPrefix, Lsn, Oid, PgTimestamp, Relation, TupleColumns, Type};
 
 use super::{
     held_row::HeldRow,
@@ -69,6 +69,11 @@ impl Rows {
 
     fn with(relations: Relations) -> Self {
         Self { relations, scratch: Scratch::default(), mapped: MappedRow::default() }
+    }
+
+    /// Notes that the messages of a transaction come, which commits there.
+    pub(super) fn begin(&mut self, commit: Lsn) {
+        self.relations.begin(commit);
     }
 
     /// Notes a Relation message.
