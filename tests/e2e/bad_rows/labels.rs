@@ -157,6 +157,19 @@ async fn a_label_that_is_added_while_the_router_runs_needs_no_person() {
     }
 }
 
+#[tokio::test]
+async fn rows_of_a_domain_over_an_enum_whose_label_is_renamed_are_not_lost() {
+    let created = "TYPE kinds AS ENUM ('pending', 'done'); CREATE DOMAIN st AS kinds";
+    let (mut fixture, session) = started_with(builder("in", &["pending"]), created).await;
+    let sent = vec![insert_as(&session, "pending").await];
+    expect_ids(&fixture, &topic(&fixture), &sent).await;
+    wait_left(&session, 0).await;
+    session.batch_execute("ALTER TYPE kinds RENAME VALUE 'pending' TO 'PENDING'").await.unwrap();
+    insert_as(&session, "PENDING").await;
+    expect_reported(&mut fixture.router, "failed", "R008", RECHECK_DEADLINE).await;
+    wait_left(&session, 1).await;
+}
+
 /// A migration, after which the words are no values of the column, and the configuration is as it
 /// was.
 #[tokio::test]

@@ -23,10 +23,10 @@ pub struct ValueType {
 }
 
 impl ValueType {
-    /// Of a domain, by the name of its base type.
+    /// Of a domain, by the name of its base type, which may be an enum.
     pub(super) fn of_domain(base: &[u8]) -> Self {
         let found = NAMES.iter().find(|(_, name, _)| name.as_bytes() == base);
-        Self { oid: found.map_or(0, |(oid, ..)| *oid), modifier: -1 }
+        Self { oid: found.map_or(u32::MAX, |(oid, ..)| *oid), modifier: -1 }
     }
 
     /// What is compared of a value's text, as the stream writes it.
