@@ -108,8 +108,8 @@ impl RowsLeftOut {
         }
     }
 
-    /// The same of a server whose positions those of the note are not.
-    pub(super) fn in_another_history(self) -> Self {
+    /// The same without a position.
+    pub(super) fn without_position(self) -> Self {
         match self {
             Self::None => Self::None,
             Self::Noted { .. } => Self::Noted { by: Lsn::ZERO },

@@ -175,7 +175,9 @@ impl Witness {
             let read_at = fresh.held.map(|held| held.wal_end);
             detached = self.detached_in(&fresh.catalog, read_at);
         }
-        let is_same_history = self.history == fresh.history;
+        // Positions of another history say nothing, and a person has accepted what a restored
+        // server lacks.
+        let has_notes = self.history == fresh.history && !closed.iter().any(is_of_history);
         let mut next = Self {
             since,
             last: self.last.filter(|last| self.continues_in(closed, &fresh, last)),
@@ -196,12 +198,8 @@ impl Witness {
                 self.held_table
             },
             // No acceptance says that the table is not needed any more.
-            left_out: if is_same_history {
-                self.left_out
-            } else {
-                self.left_out.in_another_history()
-            },
-            skips_by: if is_same_history { self.skips_by } else { Lsn::ZERO },
+            left_out: if has_notes { self.left_out } else { self.left_out.without_position() },
+            skips_by: if has_notes { self.skips_by } else { Lsn::ZERO },
             tables,
             ..fresh
         };
@@ -350,6 +348,10 @@ impl Witness {
         let surplus = self.accepted.len().saturating_sub(ACCEPTED_MAX);
         self.accepted.drain(..surplus);
     }
+}
+
+fn is_of_history(open: &OpenFinding) -> bool {
+    open.code() == Code::HistoryChanged
 }
 
 fn is_of_held_table(open: &OpenFinding) -> bool {

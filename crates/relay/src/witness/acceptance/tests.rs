@@ -294,6 +294,25 @@ fn the_last_transaction_stays_known_where_only_a_table_left_rows_out() {
     assert_eq!(moved.accept(&moved.open_findings()[..1], begun(), "ann").last, None);
 }
 
+/// A server that was restored has no more than its WAL: the next session would miss them again.
+#[test]
+fn notes_that_a_restored_server_lacks_are_missed_until_a_person_accepts_that() {
+    let by = Lsn::from_u64(50 << 20);
+    let of = |code| Witness {
+        history: begun().history,
+        gaps: vec![gap(code, 5, 9)],
+        left_out: RowsLeftOut::Noted { by },
+        skips_by: by,
+        ..before()
+    };
+    let accepted = |record: &Witness| record.accept(&record.open_findings(), begun(), "ann");
+    let of_history = accepted(&of(Code::HistoryChanged));
+    let known = (of_history.left_out, of_history.skips_by);
+    assert_eq!(known, (RowsLeftOut::Noted { by: Lsn::ZERO }, Lsn::ZERO));
+    let of_table = accepted(&of(Code::PublicationLacksTable));
+    assert_eq!((of_table.left_out, of_table.skips_by), (RowsLeftOut::Noted { by }, by));
+}
+
 /// The same slot may be lost twice at the same position.
 #[test]
 fn an_acceptance_closes_what_was_found_before_it_and_nothing_later() {
