@@ -55,10 +55,11 @@ pub(crate) async fn check_filters(
            select base.relation, base.name, t.typbasetype, base.declared from base \
              join pg_type t on t.oid = base.type where t.typtype = 'd') \
          select n.nspname, c.relname, base.relation, base.name, e.enumlabel from base \
-           left join pg_enum e on e.enumtypid = base.type join pg_class c on c.oid = base.relation \
-           join pg_namespace n on n.oid = c.relnamespace \
+           left join pg_enum e on e.enumtypid = base.type \
+           join pg_class c on c.oid = base.relation join pg_namespace n on n.oid = c.relnamespace \
          where c.relkind in ('r', 'p') and c.relnamespace <> 'pg_catalog'::regnamespace \
-           and (e.enumlabel is not null or base.declared < 16384) order by base.relation, base.name, e.enumsortorder",
+           and (e.enumlabel is not null or base.declared < 16384) \
+         order by base.relation, base.name, e.enumsortorder",
         columns.join(", ")
     );
     let mut tables: BTreeMap<TableName, Oid> = BTreeMap::new();

@@ -24,16 +24,19 @@ fn topic(fixture: &Fixture) -> String {
 
 /// A router that streams and removes rows; each is `pending`, by default.
 async fn started(builder: FixtureBuilder) -> (Fixture, DatabaseSession) {
-    started_with(builder, "TYPE st AS ENUM ('pending', 'done')").await
+    started_with(builder, "st", "CREATE TYPE st AS ENUM ('pending', 'done')").await
 }
 
-/// The same where the status has another type, which this creates; `text` where it makes no `st`.
-async fn started_with(builder: FixtureBuilder, created: &str) -> (Fixture, DatabaseSession) {
+/// The same where the status has another type, and what creates it.
+async fn started_with(
+    builder: FixtureBuilder,
+    kind: &str,
+    create: &str,
+) -> (Fixture, DatabaseSession) {
     let mut fixture = builder.prepare().await.unwrap();
     let session = fixture.session().await.unwrap();
-    let kind = if created.contains(" st ") { "st" } else { "text" };
     let status = format!(
-        "CREATE {created}; ALTER TABLE outbox ADD status {kind}; \
+        "{create}; ALTER TABLE outbox ADD status {kind}; \
          CREATE INDEX ON outbox (created_at); GRANT SELECT, DELETE ON outbox TO {ROLE}"
     );
     session.batch_execute(&status).await.unwrap();
@@ -159,8 +162,8 @@ async fn a_label_that_is_added_while_the_router_runs_needs_no_person() {
 
 #[tokio::test]
 async fn rows_of_a_domain_over_an_enum_whose_label_is_renamed_are_not_lost() {
-    let created = "TYPE kinds AS ENUM ('pending', 'done'); CREATE DOMAIN st AS kinds";
-    let (mut fixture, session) = started_with(builder("in", &["pending"]), created).await;
+    let create = "CREATE TYPE kinds AS ENUM ('pending', 'done'); CREATE DOMAIN st AS kinds";
+    let (mut fixture, session) = started_with(builder("in", &["pending"]), "st", create).await;
     let sent = vec![insert_as(&session, "pending").await];
     expect_ids(&fixture, &topic(&fixture), &sent).await;
     wait_left(&session, 0).await;
@@ -174,7 +177,7 @@ async fn rows_of_a_domain_over_an_enum_whose_label_is_renamed_are_not_lost() {
 /// was.
 #[tokio::test]
 async fn rows_of_a_text_column_that_becomes_an_enum_while_the_router_runs_are_not_lost() {
-    let (mut fixture, session) = started_with(builder("in", &["pending"]), "TABLE unused ()").await;
+    let (mut fixture, session) = started_with(builder("in", &["pending"]), "text", "").await;
     let sent = vec![insert_as(&session, "pending").await];
     expect_ids(&fixture, &topic(&fixture), &sent).await;
     wait_left(&session, 0).await;
@@ -195,8 +198,8 @@ async fn words_fit_the_values_of_a_domain_whatever_it_was_declared_with() {
         ("char(10)", ["pending", "done"], "pending", "failed"),
         ("numeric(6, 2)", ["1.5", "2"], "2", "2.5"),
     ] {
-        let created = format!("DOMAIN st AS {domain}");
-        let (fixture, session) = started_with(builder("in", &words), &created).await;
+        let create = format!("CREATE DOMAIN st AS {domain}");
+        let (fixture, session) = started_with(builder("in", &words), "st", &create).await;
         insert_as(&session, others).await;
         let sent = vec![insert_as(&session, fits).await];
         expect_ids(&fixture, &topic(&fixture), &sent).await;

@@ -102,14 +102,14 @@ impl<'a> Access<'a> {
     }
 }
 
-/// Connects, does the work, and disconnects. Only to the router's database: rows of another one are
-/// no events of this pipeline, and slots are of the whole server.
+/// Connects, does the work, and disconnects. Only to the router's database, on its server: rows of
+/// another one are no events of this pipeline, and slots are of the whole server.
 pub(super) async fn with_connection<T>(
     access: Access<'_>,
     command: &str,
     work: impl AsyncFnOnce(&Client) -> Result<T, TaskError>,
 ) -> Result<T, TaskError> {
-    let (conninfo, of_router) = (access.conninfo()?, access.database_of_router()?);
+    let (conninfo, of_router) = (access.conninfo()?, access.resolve(access.own)?);
     let name = format!("{} {command}", access.name);
     let (client, connection) = connect_sql(&conninfo, &name).await.map_err(connect_failure)?;
     let mut connection = pin!(connection);
@@ -117,9 +117,8 @@ pub(super) async fn with_connection<T>(
         // A pooler may have another name for it.
         let here = client.query_one("select pg_catalog.current_database()::text", &[]).await;
         let here: String = here.and_then(|row| row.try_get(0)).map_err(failure)?;
-        same_database(&here, &of_router)?;
-        let routers = access.resolve(access.own)?;
-        refuse_other_server(&client, &conninfo, routers, &name).await?;
+        same_database(&here, &of_router.dbname)?;
+        refuse_other_server(&client, &conninfo, of_router, &name).await?;
         // Policies may call anything, and what they hide would look as if it were not there.
         client.batch_execute("set row_security = off").await.map_err(failure)?;
         // Every command may read or write the router's own tables.

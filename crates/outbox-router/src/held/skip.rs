@@ -24,7 +24,7 @@ const SKIP: &str = "\
         and coalesce(to_jsonb(d) ->> 'table_name', $5) = $5) \
       then pg_current_wal_flush_lsn() end";
 
-/// Reads the decision. Without the table nobody can have decided. Decisions are committed durably,
+/// Reads the decision. Without the table there is none. Decisions are committed durably,
 /// so what is seen of one was flushed.
 pub(super) async fn read(
     mut sql: Sql<'_>,

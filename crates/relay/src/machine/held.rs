@@ -68,7 +68,7 @@ impl Relay {
         match answered {
             Answered::Nothing => {}
             Answered::Skip { by } => {
-                // What is confirmed behind the row relies on the decision.
+                // Positions behind the row rely on the decision.
                 self.keeper.update(|witness| witness.skips_by = witness.skips_by.max(by));
                 if let Phase::Streaming(session) = &mut self.phase {
                     session.offer_again();

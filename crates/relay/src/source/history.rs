@@ -82,15 +82,13 @@ pub fn continues(
         return Err(Obstacle::OtherServer(Box::new(gap)));
     }
     match known.timeline.cmp(&server.history.timeline) {
-        std::cmp::Ordering::Equal => reaches(witness, server, witness.position).and_then(|()| {
+        std::cmp::Ordering::Equal => {
+            reaches(witness, server, witness.position)?;
             match lost_notes(witness, server.wal_end) {
                 None => Ok(Continuation::Same),
-                Some(lost) => {
-                    let failure = Failure::new(Code::HistoryChanged, lost);
-                    Err(Obstacle::Gaps(vec![diverged(witness, Lsn::ZERO, failure)]))
-                }
+                Some(lost) => Err(Obstacle::Gaps(vec![lost])),
             }
-        }),
+        }
         std::cmp::Ordering::Greater => Err(other_server(
             witness,
             Lsn::ZERO,
@@ -122,14 +120,15 @@ fn reaches(witness: &Witness, server: &Server, position: Lsn) -> Result<(), Obst
 
 /// The notes of rows that were left out, or skipped, which a server lacks that has the witness's
 /// history up to `end`. Such a row may be as old as the pipeline.
-fn lost_notes(witness: &Witness, end: Lsn) -> Option<String> {
+fn lost_notes(witness: &Witness, end: Lsn) -> Option<Gap> {
     let noted = witness.left_out.position().max(witness.skips_by);
     (noted > end).then(|| {
-        format!(
+        let what = format!(
             "the server has the WAL of Kafka's records up to {end}, and up to {noted} rows were \
              noted in outbox_router.left_out or outbox_router.decision that are in no topic: a \
              promotion or a restored backup lost notes, so every row may be one"
-        )
+        );
+        diverged(witness, Lsn::ZERO, Failure::new(Code::HistoryChanged, what))
     })
 }
 
@@ -179,7 +178,7 @@ fn promoted(
     let last = witness.last.map_or(Lsn::ZERO, |last| last.end_lsn);
     if last <= switch_point {
         if let Some(lost) = lost_notes(witness, switch_point) {
-            return Err(other_server(witness, Lsn::ZERO, lost));
+            return Err(Obstacle::OtherServer(Box::new(lost)));
         }
         return reaches(witness, server, witness.position.min(switch_point))
             .map(|()| Continuation::Promoted(switch_point));

@@ -18,7 +18,7 @@ pub(crate) struct Filter {
 pub(crate) struct Labels {
     pub(super) column: String,
     pub(super) labels: Vec<String>,
-    /// A word of the list that is none of them.
+    /// A word of the list that is no label.
     pub(super) unknown_word: Option<String>,
 }
 
@@ -87,7 +87,7 @@ impl FilterKind {
     }
 }
 
-/// What is compared of the text of a value.
+/// The part of a value's text that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComparedText {
     /// All of it.

@@ -29,7 +29,7 @@ impl ValueType {
         Self { oid: found.map_or(u32::MAX, |(oid, ..)| *oid), modifier: -1 }
     }
 
-    /// What is compared of a value's text, as the stream writes it.
+    /// The part that is compared of a value's text, as the stream writes it.
     pub const fn compared(self) -> ComparedText {
         match self.oid {
             1042 => ComparedText::WithoutBlanks,
