@@ -85,7 +85,8 @@ tables! {
         /// Time between the beginnings of two sweeps over the tables.
         interval: Duration = Duration::from_secs(60), duration(SECOND..=DAY);
         // A statement that waits for a lock on the table makes every later one wait behind it.
-        /// How long a statement waits for a lock before it is given up until the next sweep.
+        /// How long a statement waits for a lock before it is given up until the next sweep, and
+        /// `cleanup` for a sweep.
         lock_timeout: Duration = Duration::from_secs(2), duration(10..=60 * SECOND);
         /// Where to connect for it, in the form of postgres.url and to the same database: for a
         /// role of its own, so that the router's need not delete.

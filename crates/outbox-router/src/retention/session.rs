@@ -164,15 +164,16 @@ impl Session<'_> {
         })
     }
 
-    /// Gets the lock of this pipeline, and tells who has it otherwise.
+    /// Gets the lock of this pipeline. A sweep that has little to do ends within
+    /// `retention.lock_timeout`.
     ///
     /// # Errors
-    /// Another session has it: two would only wait for each other.
+    /// Another session keeps it for longer, and is named: two would only wait for each other.
     pub(crate) async fn lock(&self, settings: &RetentionSettings) -> Result<(), Failure> {
         let key = settings.lock_key();
-        let got = self.row(&format!("select pg_try_advisory_lock({key})")).await?;
-        if text(&got, 0)? == "t" {
-            return Ok(());
+        match self.execute(&format!("select pg_advisory_lock({key})")).await {
+            Err(failure) if failure.case == Some(Case::RetentionLocked) => {}
+            got => return got,
         }
         let holder = format!(
             "select l.pid, coalesce(a.application_name, ''), coalesce(a.usename::text, '') \

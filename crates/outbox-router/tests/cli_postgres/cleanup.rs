@@ -505,21 +505,29 @@ async fn two_at_once_do_not_work_beside_each_other() {
     // A sweep waits for it, and reading the catalog does not.
     let lock =
         server.transaction("other", "lock table outbox in share mode; select txid_current()");
-    let waiting =
-        async { cleanup(&server, &["--yes", "--set", "retention.lock_timeout=60s"]).await };
+    let patient = ["--yes", "--set", "retention.lock_timeout=60s"];
+    let waits = |wait: &str| {
+        format!(
+            "select exists (select from pg_stat_activity where wait_event = '{wait}' \
+             and application_name = 'outbox-router cleanup')"
+        )
+    };
+    let first = async { cleanup(&server, &patient).await };
+    let third = async {
+        eventually(&server, &waits("relation")).await;
+        cleanup(&server, &patient).await
+    };
     let second = async {
-        let waits = "select exists (select from pg_stat_activity where wait_event_type = 'Lock' \
-                     and application_name = 'outbox-router cleanup')";
-        tokio::task::yield_now().await;
-        eventually(&server, waits).await;
+        eventually(&server, &waits("advisory")).await;
         let second = cleanup(&server, &["--yes"]).await;
         refused(&second, "another session removes rows of this pipeline: pid ");
         assert!(second.err.contains("\"outbox-router cleanup\", as role postgres"), "{second:?}");
         assert!(second.err.contains("select pg_terminate_backend("), "{second:?}");
         server.end_transaction("other");
     };
-    let (first, ()) = tokio::join!(waiting, second);
+    let (first, (), third) = tokio::join!(first, second, third);
     assert!(done(&first).contains("1 rows deleted"), "{first:?}");
+    assert!(done(&third).contains("0 rows deleted"), "one that waits goes on: {third:?}");
     drop(lock);
 }
 
