@@ -352,9 +352,17 @@ async fn rows_of_a_table_that_joined_later_stay_until_a_person_gives_them_up() {
     assert_eq!((output.exit, output.err.as_str()), (Exit::Done, ""), "{output:?}");
     assert!(output.out.contains("1 from before the table was an outbox"), "{output:?}");
     assert_eq!(ids(server, "outbox_b"), "lost");
-    let output = fixture.run(&typed(&["--older"])).await;
+    let ann = ["--by", "ann", "--reason", "tried in May"];
+    let output = fixture.run(&typed(&[&["--older"], &ann[..]].concat())).await;
     assert!(output.out.contains("public.outbox_b: 1 rows deleted"), "{output:?}");
     assert_eq!(ids(server, "outbox_b"), "");
+    let noted = "select concat_ws(' | ', command, selection::json ->> 'tables', decided_by, reason, \
+                 outcome) from outbox_router.republication";
+    assert_eq!(
+        server.sql(noted),
+        "cleanup | [\"public.outbox\",\"public.outbox_b\"] | ann as postgres | tried in May | \
+         complete: 1 rows removed, those from before among them"
+    );
 }
 
 /// Nothing but that table has the events.

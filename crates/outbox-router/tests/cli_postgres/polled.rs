@@ -534,6 +534,9 @@ async fn cleanup_removes_published_rows_and_no_others() {
         "{refused:?}"
     );
     polled.user = "postgres";
+    let older = polled.type_line("cleanup --yes --older", "").await;
+    assert_eq!(older.exit, Exit::Usage, "{older:?}");
+    assert!(older.err.contains("outbox-router dead-letters drop"), "{older:?}");
     let dry = polled.type_line("cleanup --dry-run", "").await;
     assert!(dry.out.contains("public.outbox: 5 published rows to delete\n"), "{dry:?}");
     assert_eq!(polled.server.sql(LEFT), "1 2 3 4 5 6 7 8 9");

@@ -10,6 +10,7 @@ use crate::{
         decision_args::Effect,
         flags::{AdminArgs, Overrides},
         form::Form,
+        person,
     },
     config::parse_duration,
 };
@@ -34,6 +35,12 @@ pub struct CleanupArgs {
     #[arg(long = "older", num_args = 0, default_value = "kept")]
     #[arg(default_missing_value = "given-up")]
     pub older: Older,
+    /// Who gives them up, as it is recorded [default: the user and the host]
+    #[arg(long, value_name = "NAME", value_parser = person::parse, requires = "older")]
+    pub by: Option<String>,
+    /// Why, as it is written beside the name
+    #[arg(long, value_name = "TEXT", value_parser = person::reason, requires = "older")]
+    pub reason: Option<String>,
     /// How long to wait until the slot has confirmed what was committed when the command began
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub wait: Duration,

@@ -19,6 +19,7 @@
 //! tables have a form of their own ([`polled`]).
 
 mod args;
+mod giving_up;
 mod polled;
 mod print;
 mod proof;
@@ -84,6 +85,7 @@ pub(super) async fn cleanup(
         let names: Vec<TableName> =
             settings.tables.iter().map(|table| table.name.clone()).collect();
         refuse_foreign_code(client, Touched::Tables(&names), Runs::Changes).await?;
+        giving_up::check(args, client).await?;
         let backend = Backend::prepare(client, &settings).await?;
         let session = Session { client, backend: &backend };
         let cleanup = Cleanup { args, config, settings: &settings, session };
@@ -139,6 +141,9 @@ impl Cleanup<'_> {
         } else {
             proved
         };
+        let cleaned = proved.iter().filter(|(_, target)| target.is_ok()).map(|(name, _)| name);
+        let books = (self.session.client, self.config, access);
+        let given_up = giving_up::begin(self.args, books, cleaned).await?;
         for ((_, target), cleaned) in proved.iter().zip(&mut report.tables) {
             match target {
                 Ok((target, delivered)) => self.clean(target, delivered, cleaned).await,
@@ -147,6 +152,10 @@ impl Cleanup<'_> {
         }
         let removed = abandoned::remove(self.session, self.settings, &report.proof.confirmed).await;
         report.abandoned = Some(removed);
+        if let Some(run) = given_up {
+            let removed = report.tables.iter().map(|table| table.removed).sum();
+            giving_up::end(&run, removed, report.failures().next()).await?;
+        }
         self.session.unlock(self.settings).await?;
         self.end(&report, terminal)
     }

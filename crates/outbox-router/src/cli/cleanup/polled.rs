@@ -16,7 +16,7 @@
 use relay::{Failure, TableName, polling::TableIndex};
 use serde_json::{Value, json};
 
-use super::args::CleanupArgs;
+use super::args::{CleanupArgs, Older};
 use crate::{
     cli::{
         Confirmation, Exit, Form, TaskError, Terminal, connect, decision_args::Effect,
@@ -44,6 +44,13 @@ pub(super) async fn cleanup(
     mut sweeper: Sweeper<Endpoint>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
+    if args.older == Older::GivenUp {
+        let what = "error: nothing was removed: --older is for tables that are streamed; a row that is \
+                    polled says itself whether it is published\n  hint: give rows up that are not: \
+                    outbox-router dead-letters drop";
+        writeln!(terminal.err, "{what}")?;
+        return Ok(Exit::Usage);
+    }
     let asks = args.effect == Effect::Dry || args.confirmation != Confirmation::Yes;
     let mut tables = Vec::new();
     for (index, name) in sweeper.tables() {
