@@ -46,7 +46,6 @@ pub(crate) async fn check_filters(
     let columns: BTreeSet<String> =
         filters.iter().map(|(_, filter)| quote_literal(&filter.column)).collect();
     let columns: Vec<String> = columns.into_iter().collect();
-    // The types that are built in, none of which is an enum, have lower OIDs.
     let statement = format!(
         "with recursive base (relation, name, type, declared) as ( \
            select a.attrelid, a.attname, a.atttypid, a.atttypid from pg_attribute a \
@@ -54,11 +53,12 @@ pub(crate) async fn check_filters(
            union all \
            select base.relation, base.name, t.typbasetype, base.declared from base \
              join pg_type t on t.oid = base.type where t.typtype = 'd') \
-         select n.nspname, c.relname, base.relation, base.name, e.enumlabel from base \
+         select n.nspname, c.relname, base.relation, base.name, base.declared, e.enumlabel \
+         from base \
            left join pg_enum e on e.enumtypid = base.type \
            join pg_class c on c.oid = base.relation join pg_namespace n on n.oid = c.relnamespace \
+           join pg_type last on last.oid = base.type and last.typtype <> 'd' \
          where c.relkind in ('r', 'p') and c.relnamespace <> 'pg_catalog'::regnamespace \
-           and (e.enumlabel is not null or base.declared < 16384) \
          order by base.relation, base.name, e.enumsortorder",
         columns.join(", ")
     );
@@ -66,9 +66,10 @@ pub(crate) async fn check_filters(
     for mut row in sql.rows("the labels of an enum", &statement).await? {
         let name = TableName { schema: row.text()?, name: row.text()? };
         let (table, column) = (Oid::from_u32(row.parsed()?), row.text()?);
-        match row.nullable()? {
-            Some(label) => found.add(table, &column, label),
-            None => found.add_built_in(table, &column),
+        let of_type = row.parsed()?;
+        found.add(table, &column, of_type);
+        if let Some(label) = row.nullable()? {
+            found.add_label(of_type, label);
         }
         tables.insert(name, table);
     }

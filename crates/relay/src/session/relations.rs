@@ -98,7 +98,10 @@ impl Relations {
         self.descriptions.insert(relation.id, description.into());
         let filter = table.filter.as_ref();
         let labels = filter.and_then(|filter| {
-            self.labels.in_transaction(relation.id, &filter.column, self.commit)
+            let mut columns = relation.columns();
+            let column = columns.find(|column| column.name == filter.column.as_bytes())?;
+            let of_table = (relation.id, filter.column.as_str());
+            self.labels.in_transaction(of_table, column.type_oid.as_u32(), self.commit)
         });
         let columns = Columns::resolve(&table, relation, &types, labels);
         let router = match (columns, self.by_oid.get_mut(&relation.id)) {

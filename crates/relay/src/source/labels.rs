@@ -5,25 +5,34 @@ use std::collections::BTreeMap;
 
 use pgoutput::{Lsn, Oid};
 
+/// The first OID of a type that a user has made; an enum is one, and so is a domain.
+const FIRST_OF_USERS: u32 = 16_384;
+
 /// The labels of the columns that a `where` may name, where those are enums. By the OIDs of their
 /// tables: one that was renamed is the same outbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilterLabels {
-    by_column: BTreeMap<Oid, BTreeMap<String, Vec<String>>>,
+    /// The type of each column, as it is declared.
+    types: BTreeMap<Oid, BTreeMap<String, u32>>,
+    /// The labels of those types; none of a type that is no enum, nor a domain over one.
+    labels: BTreeMap<u32, Vec<String>>,
     /// The end of WAL before they were read.
     read_at: Lsn,
 }
 
 impl FilterLabels {
-    /// Adds a label, after those that the column of a table has already.
-    pub fn add(&mut self, table: Oid, column: &str, label: String) {
-        let columns = self.by_column.entry(table).or_default();
-        columns.entry(column.to_owned()).or_default().push(label);
+    /// Adds a column of a table, with the OID of the type that it is declared with.
+    pub fn add(&mut self, table: Oid, column: &str, of_type: u32) {
+        self.types.entry(table).or_default().insert(column.to_owned(), of_type);
+        self.labels.entry(of_type).or_default();
     }
 
-    /// Adds a column of a type that is built in, and has no labels.
-    pub fn add_built_in(&mut self, table: Oid, column: &str) {
-        self.by_column.entry(table).or_default().entry(column.to_owned()).or_default();
+    /// Adds a label of a type, once.
+    pub fn add_label(&mut self, of_type: u32, label: String) {
+        let labels = self.labels.entry(of_type).or_default();
+        if !labels.contains(&label) {
+            labels.push(label);
+        }
     }
 
     /// These labels, which were read when WAL ended there or later.
@@ -34,17 +43,76 @@ impl FilterLabels {
 
     /// Those of one column; `None` where it is no enum, or nothing is known of it.
     pub fn of(&self, table: Oid, column: &str) -> Option<&[String]> {
-        self.known(table, column).filter(|labels| !labels.is_empty())
+        let of_type = self.types.get(&table)?.get(column)?;
+        self.labels.get(of_type).map(Vec::as_slice).filter(|labels| !labels.is_empty())
     }
 
-    /// The same for a transaction that commits there; none at all, of which no value is one, where
-    /// the column had a type that is built in when this was read, before that transaction: if it
-    /// has another one there, that was altered since.
-    pub fn in_transaction(&self, table: Oid, column: &str, commit: Lsn) -> Option<&[String]> {
-        self.known(table, column).filter(|labels| !labels.is_empty() || commit > self.read_at)
+    /// The same for a transaction that commits there, in which the column has this type; none at
+    /// all, so that no value is one, of a user's type that no such column had when this was read,
+    /// before that transaction: it may be an enum.
+    pub fn in_transaction(
+        &self,
+        (table, column): (Oid, &str),
+        of_type: u32,
+        commit: Lsn,
+    ) -> Option<&[String]> {
+        let is_later = commit > self.read_at;
+        match self.labels.get(&of_type) {
+            Some(labels) if !labels.is_empty() => Some(labels),
+            Some(_) if is_later && of_type >= FIRST_OF_USERS => None,
+            None if is_later && of_type >= FIRST_OF_USERS => Some(&[]),
+            // Values of a former type are those of the present one only as far as it has them.
+            Some(_) | None => self.of(table, column),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: Oid = Oid::from_u32(5);
+    const TEXT: u32 = 25;
+    const DOMAIN: u32 = 16_500;
+    const ENUM: u32 = 16_600;
+    const UNKNOWN: u32 = 16_700;
+
+    fn labels(of_type: u32) -> FilterLabels {
+        let mut known = FilterLabels::default();
+        known.add(TABLE, "status", of_type);
+        known.add(Oid::from_u32(6), "status", DOMAIN);
+        known.add(Oid::from_u32(7), "status", ENUM);
+        known.add_label(ENUM, "a".to_owned());
+        known.add_label(ENUM, "a".to_owned());
+        known.read_at(Lsn::from_u64(100))
     }
 
-    fn known(&self, table: Oid, column: &str) -> Option<&[String]> {
-        self.by_column.get(&table)?.get(column).map(Vec::as_slice)
+    #[test]
+    fn a_type_that_no_column_had_before_the_transaction_has_no_known_value() {
+        let (a, none): (&[String], &[String]) = (&["a".to_owned()], &[]);
+        for (declared, of_type, before, later) in [
+            (TEXT, TEXT, None, None),
+            (TEXT, ENUM, Some(a), Some(a)),
+            (TEXT, DOMAIN, None, None),
+            (TEXT, UNKNOWN, None, Some(none)),
+            (DOMAIN, UNKNOWN, None, Some(none)),
+            (ENUM, ENUM, Some(a), Some(a)),
+            (ENUM, UNKNOWN, Some(a), Some(none)),
+            // Rows from before it became an enum, and after it became none.
+            (ENUM, TEXT, Some(a), Some(a)),
+            (ENUM, DOMAIN, Some(a), None),
+        ] {
+            let known = labels(declared);
+            let at = |table: u32, lsn| {
+                let column = (Oid::from_u32(table), "status");
+                known.in_transaction(column, of_type, Lsn::from_u64(lsn))
+            };
+            assert_eq!((at(5, 100), at(5, 101)), (before, later), "{declared} {of_type}");
+            // A partition that was made since.
+            let made = if of_type == UNKNOWN { Some(none) } else { at(5, 101) };
+            if of_type != TEXT {
+                assert_eq!(at(8, 101), made, "{declared} {of_type}");
+            }
+        }
     }
 }

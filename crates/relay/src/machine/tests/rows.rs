@@ -293,9 +293,11 @@ fn a_row_that_the_filter_leaves_out_is_counted_and_its_transaction_confirmed() {
     assert_eq!(script.confirmed(), 208);
 }
 
+/// The type of an enum.
+const KIND: u32 = 16_600;
+
 /// The outbox's aggregate type is an enum from now on.
 fn describe_enum(script: &mut Script) {
-    const KIND: u32 = 16_600;
     let mut columns = COLUMNS;
     columns[1].1 = KIND;
     script.take(&wire::wal(1, 0, &wire::type_message(KIND, "public", "kind")));
@@ -327,9 +329,9 @@ fn streaming_by_label(kind: crate::FilterKind) -> Script {
 
 fn name_labels(script: &mut Script, labels: &[&str]) {
     script.source.labels = source::FilterLabels::default();
+    script.source.labels.add(pgoutput::Oid::from_u32(OUTBOX), "aggregate_type", KIND);
     for label in labels {
-        let (table, label) = (pgoutput::Oid::from_u32(OUTBOX), (*label).to_owned());
-        script.source.labels.add(table, "aggregate_type", label);
+        script.source.labels.add_label(KIND, (*label).to_owned());
     }
 }
 
