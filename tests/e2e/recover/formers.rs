@@ -157,6 +157,9 @@ async fn expect_corrected_sent(corrected: Corrected) {
         let (exit, _, said) = recover(&fixture, &[]).await;
         assert_eq!(exit, Some(1), "{said}");
         assert!(said.contains("P036: ") && said.contains("dead-letters adopt"), "{said}");
+        let slots = "SELECT count(*) FROM pg_replication_slots";
+        let slots: i64 = session.query_one(slots, &[]).await.unwrap().get(0);
+        assert_eq!(slots, 0, "nothing was made");
         // Without any held event, as where only a row was skipped, nothing asks for it.
         session.batch_execute("DELETE FROM outbox_router.held_version").await.unwrap();
         session.batch_execute("DELETE FROM outbox_router.held").await.unwrap();

@@ -240,7 +240,6 @@ impl ComparedTable {
         let (Ok(id), true) = (&self.rows.columns.id, is_held_readable(client).await?) else {
             return Ok(None);
         };
-        held::check_own(client, (&config.name, config.postgres.slot.as_str()), here).await?;
         let mut query = rows.clone();
         let id = query.column(id);
         let of_table = of_table(config, &self.rows);

@@ -36,6 +36,7 @@ use crate::{
         republication::{BEGIN, OutboxRows, Progress, place},
         witness::recoverable_gaps,
     },
+    held,
     republish::{
         journal::{self, Completeness, PastRun, Run, Subject},
         left_out,
@@ -153,7 +154,10 @@ impl Recovery<'_> {
 
     /// The tables, and what is needed of them.
     async fn describe(&self, from: &Start) -> Result<Vec<ComparedTable>, TaskError> {
-        is_held_readable(self.reader).await?;
+        if is_held_readable(self.reader).await? {
+            let source = (self.config.name.as_str(), self.source.slot.as_str());
+            held::check_own(self.reader, source, &self.reading.server.history).await?;
+        }
         let mut tables = Vec::with_capacity(self.tables.len());
         for (number, name) in (0..).zip(self.tables) {
             let rows = OutboxRows::describe(self.reader, self.config, name).await?;
