@@ -94,7 +94,7 @@ pub use ports::{AckRun, Acks, RecordSink, Refusal, RefusalReason};
 pub use progress::{ConfirmedLsn, SessionId, Ticket, Timing, TransactionRef, Window};
 pub use protocol::{
     Action, ExitReason, FrameOutcome, Input, OnFailed, ReadPace, RelaySettings, StateTopicRead,
-    StateTopicRecord, StatusUpdate, WitnessSettings, Write,
+    StateTopicRecord, StatusUpdate, WitnessSettings, Write, WriteAck,
 };
 pub use republish::{Filtering, Offered, Republish, RepublishSettings};
 pub use routing::{

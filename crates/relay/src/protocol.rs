@@ -76,8 +76,8 @@ pub enum Input<'a> {
     StateTopic(u64, Result<StateTopicRead, Failure>),
     /// [`Action::CheckStateTopic`] with this number found no record of another process.
     StateTopicUnchanged(u64),
-    /// [`Action::WriteStateTopic`] with this number was acknowledged.
-    StateTopicWritten(u64),
+    /// A write of [`Action::WriteStateTopic`] was acknowledged.
+    StateTopicWritten(WriteAck),
     /// [`Action::Held`] with this number was answered.
     Held(u64, Result<HeldAnswer, Failure>),
     /// [`Action::Connect`] succeeded: the connection leads to this server.
@@ -165,6 +165,15 @@ pub struct StateTopicRecord {
     /// Its value.
     pub value: Vec<u8>,
     /// Its offset; the state topic has one partition.
+    pub offset: i64,
+}
+
+/// The acknowledgement of a write to the state topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriteAck {
+    /// The write's.
+    pub number: u64,
+    /// The offset that it was given.
     pub offset: i64,
 }
 

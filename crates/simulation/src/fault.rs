@@ -158,7 +158,7 @@ impl Fault {
             Self::ServerError => &[Code::ServerError],
             Self::RecreateSlot | Self::AdvanceSlot => &[Code::SlotMoved],
             Self::ClusterDown | Self::StateAway => &[Code::KafkaUnreachable],
-            Self::DeleteState => &[Code::TopicMissing, Code::SlotMoved],
+            Self::DeleteState => &[Code::TopicMissing, Code::SlotMoved, Code::KafkaUnreachable],
             Self::RejectBatch => &[Code::DeliveryFailed],
             Self::RejectRecord => &[Code::RecordRefused],
             Self::FatalProducer => &[Code::ProducerFatal],

@@ -6,6 +6,7 @@ use std::{num::NonZeroI32, time::Duration};
 
 use relay::{
     Action, FrameOutcome, Input, Moment, Now, PgTimestamp, Relay, StateTopicRead, TopicFacts,
+    WriteAck,
     testing::{
         MemorySink, Source,
         wire::{self, TEXT, Value},
@@ -94,7 +95,11 @@ impl Stream {
                     let (cluster, records) = (String::new(), Vec::new());
                     Some(Input::StateTopic(*number, Ok(StateTopicRead { cluster, records })))
                 }
-                Action::WriteStateTopic(write) => Some(Input::StateTopicWritten(write.number)),
+                Action::WriteStateTopic(write) => {
+                    let (number, offset) =
+                        (write.number, i64::try_from(write.number).expect("small"));
+                    Some(Input::StateTopicWritten(WriteAck { number, offset }))
+                }
                 Action::LookUpTopic(id, _) => {
                     let partitions = ONE_PARTITION;
                     let facts = TopicFacts { partitions, max_message_bytes: None };

@@ -334,12 +334,12 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         if !self.acks.is_empty() {
             self.relay.handle(Input::Acks(&self.acks), now);
         }
-        if let Some(number) = written {
+        if let Some(ack) = written {
             if let Some(cache) = &mut self.state_topic_cache {
-                cache.wrote(number);
+                cache.wrote(ack.number);
             }
             self.announcer.write_acknowledged();
-            self.relay.handle(Input::StateTopicWritten(number), now);
+            self.relay.handle(Input::StateTopicWritten(ack), now);
         }
         if let Some(DeliveryFailure { transaction, failure, .. }) = failure {
             let refused = failure.clone();

@@ -7,7 +7,7 @@
 use std::future::Future;
 
 use relay::{
-    Acks, BacklogFrom, Failure, RecordSink, RefusalReason, TopicId, TopicName,
+    Acks, BacklogFrom, Failure, RecordSink, RefusalReason, TopicId, TopicName, WriteAck,
     held::{HeldAnswer, HeldRequest},
     source::{Catalog, History, Server, SlotReading, TimelineHistory},
     witness::{TopicSight, TopicUuid},
@@ -128,8 +128,8 @@ pub trait Sink: RecordSink + Send + 'static {
         value: Option<&[u8]>,
         write: u64,
     ) -> Result<(), RefusalReason>;
-    /// The number of the latest write that was acknowledged since the last call.
-    fn written_state(&mut self) -> Option<u64>;
+    /// The latest write that was acknowledged since the last call.
+    fn written_state(&mut self) -> Option<WriteAck>;
     /// Uses the result of looking a topic up.
     fn bind_topic(&mut self, id: TopicId, name: &TopicName, limits: TopicLimits);
     /// Records the id of a topic, and compares it with the id before.
@@ -229,7 +229,7 @@ impl Sink for KafkaSink {
         self.write_state(key, value, write)
     }
 
-    fn written_state(&mut self) -> Option<u64> {
+    fn written_state(&mut self) -> Option<WriteAck> {
         self.written_state()
     }
 

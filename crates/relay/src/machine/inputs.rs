@@ -31,7 +31,7 @@ impl Relay {
         match input {
             Input::StateTopic(number, read) => self.state_topic_read(number, read, at),
             Input::StateTopicUnchanged(number) => self.state_topic_unchanged(number, at),
-            Input::StateTopicWritten(number) => self.state_topic_written(number),
+            Input::StateTopicWritten(ack) => self.state_topic_written(ack, now.at),
             Input::Held(number, answer) => self.held_answered(number, answer, at),
             Input::Connected(server) => self.connected(server, at),
             Input::Timelines(timelines) => self.timelines_read(&timelines, at),

@@ -5,9 +5,9 @@ use crate::{
     clock::{Moment, Now},
     failure::{Case, Code, Failure},
     progress::WitnessStore,
-    protocol::{Action, OnFailed, StateTopicRead},
+    protocol::{Action, OnFailed, StateTopicRead, WriteAck},
     session::{Session, SessionPhase, WaitReason},
-    witness::{OthersChange, WriteUrgency},
+    witness::{OthersChange, TakenBack, WriteUrgency},
 };
 
 /// How long a process that exits because of a gap waits until the gap is in the witness.
@@ -65,10 +65,19 @@ impl Relay {
     }
 
     /// A write to the state topic is acknowledged. If it names a position, that position becomes
-    /// confirmable.
-    pub(super) fn state_topic_written(&mut self, number: u64) {
+    /// confirmable; not where Kafka was taken back meanwhile: what had been acknowledged before may
+    /// be gone.
+    pub(super) fn state_topic_written(&mut self, ack: WriteAck, at: Moment) {
         self.sink.succeeded();
-        let ticket = self.keeper.written(number);
+        let ticket = match self.keeper.written(ack) {
+            Ok(ticket) => ticket,
+            Err(TakenBack) => {
+                if matches!(self.phase, Phase::Streaming(_)) {
+                    self.state_topic_lost(at);
+                }
+                return;
+            }
+        };
         self.topics.partitions_recorded(self.keeper.recorded_partitions());
         if let (Some(ticket), Phase::Streaming(session)) = (ticket, &mut self.phase) {
             session.ledger.witness_acked(ticket);
@@ -130,12 +139,15 @@ impl Relay {
                 let why = "another router has written to the state topic";
                 self.disconnect(Failure::new(Code::SlotInUse, why), at);
             }
-            Ok(OthersChange::Lost) => {
-                let what = "the state topic has lost what Kafka had acknowledged";
-                self.disconnect(Failure::of(Case::StateTopicUnread, what), at);
-            }
+            Ok(OthersChange::Lost) => self.state_topic_lost(at),
             Err(failure) => self.disconnect(failure, at),
         }
+    }
+
+    /// Ends the session: the next one begins with what the topic has.
+    fn state_topic_lost(&mut self, at: Moment) {
+        let what = "the state topic has lost what Kafka had acknowledged";
+        self.disconnect(Failure::of(Case::StateTopicUnread, what), at);
     }
 
     /// What a halted router does: it writes the gap into the witness, then reads until a person has

@@ -44,7 +44,7 @@ pub use crate::progress::{LastTransaction, WitnessStore};
 pub use acceptance::OpenFinding;
 pub use combine::combine;
 pub use format::Unreadable;
-pub(crate) use keeper::{Keeper, OthersChange, StateTopicChange, WriteUrgency};
+pub(crate) use keeper::{Keeper, OthersChange, StateTopicChange, TakenBack, WriteUrgency};
 pub use key::WitnessKey;
 pub use lost::{KnownTopic, LostTopic, ProducedTo, TopicSight, TopicUuid};
 pub use record::{ACCEPTED_MAX, Acceptance, Detached, Former, Recovered, RowsLeftOut, Witness};

@@ -57,7 +57,7 @@ pub struct SimulatedProducer {
     /// Writes to the state topic that are not stored yet.
     writes: VecDeque<Write>,
     /// Writes that are stored and not acknowledged.
-    written: VecDeque<Write>,
+    written: VecDeque<(Write, i64)>,
     /// What was produced since the checker last emptied this list.
     pub produced: Vec<ProducedRecord>,
     /// The same for dead letters.
@@ -193,15 +193,17 @@ impl SimulatedProducer {
         !self.is_closed && !self.writes.is_empty()
     }
 
-    /// The cluster stores the next write. Its acknowledgement has not arrived yet.
-    pub fn store_write(&mut self) -> Option<&Write> {
+    /// The cluster stores the next write by this, which returns its offset. Its acknowledgement
+    /// has not arrived yet.
+    pub fn store_write(&mut self, store: impl FnOnce(&Write) -> i64) -> Option<&Write> {
         let write = self.writes.pop_front()?;
-        self.written.push_back(write);
-        self.written.back()
+        let offset = store(&write);
+        self.written.push_back((write, offset));
+        self.written.back().map(|(write, _)| write)
     }
 
-    /// The acknowledgement of the oldest stored write arrives.
-    pub fn ack_write(&mut self) -> Option<Write> {
+    /// The acknowledgement of the oldest stored write arrives, with its offset.
+    pub fn ack_write(&mut self) -> Option<(Write, i64)> {
         self.written.pop_front()
     }
 

@@ -19,8 +19,8 @@ pub struct SimulatedStateTopic {
 }
 
 impl SimulatedStateTopic {
-    /// A write is stored.
-    pub fn store(&mut self, write: &Write) {
+    /// A write is stored. Returns its offset.
+    pub fn store(&mut self, write: &Write) -> i64 {
         let offset = i64::try_from(self.log.len()).expect("small");
         self.log.push(write.clone());
         match &write.value {
@@ -32,6 +32,7 @@ impl SimulatedStateTopic {
                 self.records.remove(&write.key);
             }
         }
+        offset
     }
 
     /// The records that a reader sees: the latest of each key.
@@ -86,7 +87,9 @@ impl SimulatedStateTopic {
         let mut kept = std::mem::take(&mut self.log);
         kept.truncate(writes);
         self.clear();
-        kept.iter().for_each(|write| self.store(write));
+        for write in &kept {
+            self.store(write);
+        }
     }
 
     /// How many writes there were since the topic was made.

@@ -1,7 +1,7 @@
 //! The state topic: how routers read and write it, and what their records must not claim.
 
 use relay::{
-    Code, Failure, Input, StateTopicRead, Write,
+    Code, Failure, Input, StateTopicRead, Write, WriteAck,
     witness::{Witness, combine},
 };
 
@@ -139,9 +139,8 @@ impl World {
             self.input(router, Input::DeliveryFailed { transaction: None, failure });
         } else if self.kafka.is_state_topic_available()
             && let Some(producer) = &mut self.routers[router].producer
-            && let Some(write) = producer.store_write()
+            && let Some(write) = producer.store_write(|write| self.kafka.state.store(write))
         {
-            self.kafka.state.store(write);
             let (number, what) = (write.number, decoded(write));
             if !self.checker.is_newest(self.routers[router].session) {
                 self.note_late_witness(what.as_ref());
@@ -153,9 +152,8 @@ impl World {
     /// The acknowledgement of a write arrives.
     pub(super) fn acknowledge_write(&mut self, router: usize) {
         let producer = self.routers[router].producer.as_mut();
-        let Some(write) = producer.and_then(crate::kafka::SimulatedProducer::ack_write) else {
-            return;
-        };
+        let acked = producer.and_then(crate::kafka::SimulatedProducer::ack_write);
+        let Some((write, offset)) = acked else { return };
         if let Some(witness) = decoded(&write) {
             let position = witness.position.as_u64();
             self.checker.advance_window_start(self.routers[router].session, position);
@@ -163,7 +161,8 @@ impl World {
                 self.checker.note_witness_ack(position);
             }
         }
-        self.input(router, Input::StateTopicWritten(write.number));
+        let number = write.number;
+        self.input(router, Input::StateTopicWritten(WriteAck { number, offset }));
     }
 
     /// A write of a producer that was closed is stored late.

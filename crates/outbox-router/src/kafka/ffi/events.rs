@@ -34,7 +34,9 @@ pub(in super::super) struct Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Delivery {
     /// It is in the log of all in-sync replicas, at an offset that the broker named.
-    Stored,
+    Stored {
+        offset: i64,
+    },
     /// librdkafka infers success: the broker stored a later batch, or called this one a duplicate.
     Inferred,
     Failed(RDKafkaErrorCode),
@@ -50,7 +52,7 @@ impl Delivery {
         match error {
             Some(error) => Self::Failed(error),
             None if offset < 0 => Self::Inferred,
-            None => Self::Stored,
+            None => Self::Stored { offset },
         }
     }
 }

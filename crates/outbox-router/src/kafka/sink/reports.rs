@@ -104,7 +104,7 @@ impl Events for Pass<'_> {
         };
         let ticket = Ticket::from_opaque(report.opaque);
         match report.delivery {
-            Delivery::Stored => {
+            Delivery::Stored { .. } => {
                 self.reports.client_errors.clear();
                 self.reports.topics.stored(topic, report.partition, ticket.held_bytes());
                 self.acks.push(ticket, topic);

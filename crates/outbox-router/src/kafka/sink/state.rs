@@ -2,7 +2,7 @@
 //! without tickets. At most one is in flight.
 
 use rdkafka::types::RDKafkaErrorCode;
-use relay::{Record, RefusalReason, TopicName};
+use relay::{Record, RefusalReason, TopicName, WriteAck};
 
 use super::{
     KafkaSink, PollBacklog,
@@ -73,8 +73,8 @@ impl KafkaSink {
         }
     }
 
-    /// The number of the latest write to the state topic that was acknowledged since the last call.
-    pub fn written_state(&mut self) -> Option<u64> {
+    /// The latest write to the state topic that was acknowledged since the last call.
+    pub fn written_state(&mut self) -> Option<WriteAck> {
         self.reports.state.as_mut()?.written.take()
     }
 }
@@ -90,8 +90,8 @@ impl Reports {
         let state = self.state.as_mut().filter(|state| state.is_about(report.topic))?;
         state.flight = Flight::None;
         match report.delivery {
-            Delivery::Stored => {
-                state.written = Some(report.opaque);
+            Delivery::Stored { offset } => {
+                state.written = Some(WriteAck { number: report.opaque, offset });
                 self.client_errors.clear();
             }
             Delivery::Inferred => {

@@ -1,6 +1,6 @@
 //! What a sink keeps about its writes to the state topic.
 
-use relay::TopicName;
+use relay::{TopicName, WriteAck};
 
 use crate::kafka::ffi::{TopicAddress, TopicHandle};
 
@@ -9,8 +9,8 @@ pub(super) struct StateWrites {
     pub(super) name: TopicName,
     pub(super) handle: TopicHandle,
     pub(super) flight: Flight,
-    /// The number of the latest acknowledged write, until it is taken.
-    pub(super) written: Option<u64>,
+    /// The latest acknowledged write, until it is taken.
+    pub(super) written: Option<WriteAck>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

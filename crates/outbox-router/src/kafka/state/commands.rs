@@ -135,7 +135,7 @@ impl<'t> Writer<'t> {
 impl Events for Writer<'_> {
     fn report(&mut self, report: Report) {
         self.outcome = Some(match report.delivery {
-            Delivery::Stored => Ok(()),
+            Delivery::Stored { .. } => Ok(()),
             Delivery::Inferred => {
                 let name = Some(self.topic.name.as_str());
                 Err(self.topic.topic_client.cluster().ack_without_offset(name))

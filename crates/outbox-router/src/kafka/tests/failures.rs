@@ -41,8 +41,8 @@ async fn gapless_stops_the_producer_after_a_rejected_batch() {
     }
     let failed = Delivery::Failed;
     let mut expected = vec![
-        (0, Delivery::Stored),
-        (1, Delivery::Stored),
+        (0, Delivery::Stored { offset: 0 }),
+        (1, Delivery::Stored { offset: 1 }),
         (2, failed(RDKafkaErrorCode::InvalidRecord)),
     ];
     expected.extend((3..10).map(|n| (n, failed(RDKafkaErrorCode::Fatal))));

@@ -14,7 +14,7 @@ use std::{
 
 use relay::{
     Acks, Code, Failure, Record, RecordSink, Refusal, RefusalReason, StateTopicRecord, Ticket,
-    TopicFacts, TopicId, TopicName,
+    TopicFacts, TopicId, TopicName, WriteAck,
     testing::MemorySink,
     witness::{TopicSight, TopicUuid},
 };
@@ -84,8 +84,11 @@ impl ScriptedKafka {
     }
 
     /// Somebody writes to the state topic.
-    pub(super) fn write(&self, key: &[u8], value: Option<&[u8]>) {
-        self.0.state_topic.lock().unwrap().push((key.to_vec(), value.map(<[u8]>::to_vec)));
+    /// Returns its offset.
+    pub(super) fn write(&self, key: &[u8], value: Option<&[u8]>) -> i64 {
+        let mut log = self.0.state_topic.lock().unwrap();
+        log.push((key.to_vec(), value.map(<[u8]>::to_vec)));
+        i64::try_from(log.len()).unwrap() - 1
     }
 
     /// Somebody changes the settings of the state topic, so that it suits no more, or again.
@@ -152,7 +155,7 @@ struct ProducerState {
     unreported: VecDeque<Acks>,
     reports: VecDeque<Acks>,
     failure: Option<DeliveryFailure>,
-    written: Option<u64>,
+    written: Option<WriteAck>,
     bound: Vec<TopicId>,
     writes: Vec<(Vec<u8>, Option<Vec<u8>>, u64)>,
     room: Room,
@@ -273,8 +276,8 @@ impl Producer {
     /// The latest write to the state topic is acknowledged.
     pub(super) fn ack_write(&self, kafka: &ScriptedKafka) {
         let (key, value, number) = self.state().writes.last().unwrap().clone();
-        kafka.write(&key, value.as_deref());
-        self.state().written = Some(number);
+        let offset = kafka.write(&key, value.as_deref());
+        self.state().written = Some(WriteAck { number, offset });
         self.signal();
     }
 }
@@ -327,7 +330,7 @@ impl Sink for ScriptedSink {
         Ok(())
     }
 
-    fn written_state(&mut self) -> Option<u64> {
+    fn written_state(&mut self) -> Option<WriteAck> {
         self.producer.state().written.take()
     }
 

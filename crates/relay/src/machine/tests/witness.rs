@@ -336,6 +336,61 @@ fn what_kafka_has_lost_of_the_witness_counts_no_more_for_the_process_that_wrote_
     }
 }
 
+/// The brokers' disks were put back to a copy from before the process, while it ran. Its producer
+/// is unknown there, so the next write is stored, and is the first that the process hears of it.
+#[test]
+fn a_write_at_an_offset_that_was_given_before_counts_for_no_process() {
+    for rows in [true, false] {
+        let mut world = World::streaming();
+        let copy = (world.topic.clone(), world.stored);
+        world.restart();
+        world.settle_down();
+        world.describe();
+        world.transaction(100, &["a"]);
+        world.script.settle();
+        world.settle_down();
+        let confirmed = world.script.source.slot_at;
+        assert!(confirmed > 100, "{confirmed}");
+        (world.topic, world.stored) = copy;
+        if rows {
+            world.transaction(200, &["b"]);
+            world.script.settle();
+        } else {
+            world.script.take(&wire::keepalive(300));
+        }
+        for _ in 0..20 {
+            world.script.run_for(Duration::from_millis(100));
+            // The topic is looked at every five seconds only.
+            while !matches!(world.script.actions.front(), None | Some(Action::CheckStateTopic(_)))
+                && world.answer()
+            {}
+        }
+        assert!(world.store(), "something is written");
+        assert_eq!(world.script.source.slot_at, confirmed, "nothing more is confirmed");
+        world.settle_down();
+        world.script.run_for(Duration::from_secs(6));
+        world.settle_down();
+        let (code, from, _) = world.gap();
+        assert_eq!((code, from), (Some(Code::SlotMoved), 16), "rows: {rows}");
+    }
+}
+
+/// A state topic that was deleted and made again has its offsets from zero on.
+#[test]
+fn a_topic_that_was_made_again_is_no_loss() {
+    let mut world = World::streaming();
+    world.restart();
+    world.settle_down();
+    world.describe();
+    (world.topic, world.stored) = (Vec::new(), -1);
+    world.transaction(100, &["a"]);
+    world.script.settle();
+    world.settle_down();
+    world.describe();
+    assert_eq!(world.script.state(), (State::Streaming, None));
+    assert_eq!(world.witness().position.as_u64(), 108);
+}
+
 /// A broker that lacked the latest writes was elected leader before the process that had just
 /// started wrote its own record.
 #[test]

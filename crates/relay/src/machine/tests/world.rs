@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     HeldSettings, StateTopicRead, WitnessSettings,
-    protocol::StateTopicRecord,
+    protocol::{StateTopicRecord, WriteAck},
     witness::{Witness, combine},
 };
 
@@ -15,6 +15,8 @@ pub(super) struct World {
     pub(super) server: source::Server,
     processes: u32,
     held: HeldSettings,
+    /// The offset of the last write.
+    pub(super) stored: i64,
     /// Writes that are not acknowledged.
     pub(super) in_flight: Vec<crate::protocol::Write>,
 }
@@ -41,6 +43,7 @@ impl World {
             server,
             processes: 0,
             held,
+            stored: -1,
             in_flight: Vec::new(),
         }
     }
@@ -122,11 +125,14 @@ impl World {
         }
         let write = self.in_flight.remove(0);
         self.topic.retain(|record| record.key != write.key);
-        let offset = i64::try_from(write.number).unwrap();
+        self.stored += 1;
+        let last = self.topic.iter().map(|record| record.offset).max();
+        self.stored = self.stored.max(last.map_or(0, |last| last + 1));
+        let (number, offset) = (write.number, self.stored);
         if let Some(value) = write.value {
             self.topic.push(StateTopicRecord { key: write.key, value, offset });
         }
-        self.script.handle(Input::StateTopicWritten(write.number));
+        self.script.handle(Input::StateTopicWritten(WriteAck { number, offset }));
         true
     }
 

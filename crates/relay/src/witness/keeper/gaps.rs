@@ -10,7 +10,7 @@ use crate::{
     clock::Moment,
     protocol::Write,
     source::Gap,
-    witness::{Witness, combine, combine::join},
+    witness::{Witness, combine::join},
 };
 
 /// The least time between two attempts to write an open gap.
@@ -66,7 +66,7 @@ impl Keeper {
         let Some(known) = self.witness.as_ref().filter(|_| self.unwritten.is_none()) else {
             return;
         };
-        let held = combine(&self.records).ok().flatten().map_or(0, |held| held.generation);
+        let held = self.counted(&self.records).ok().flatten().map_or(0, |held| held.generation);
         let Some(gap) = known.gaps.first().filter(|_| held < known.generation) else { return };
         let (gap, witness) = (gap.clone(), known.clone());
         self.record(&gap, witness);

@@ -22,7 +22,7 @@ use crate::{
     clock::Moment,
     failpoint::{self, Failpoint},
     progress::{WitnessStore, ledger::WitnessTicket, ticket::SessionId},
-    protocol::{StateTopicRecord, WitnessSettings, Write},
+    protocol::{StateTopicRecord, WitnessSettings, Write, WriteAck},
     routing::topics::RecordedPartitions,
 };
 
@@ -54,6 +54,11 @@ pub(crate) enum WriteUrgency {
     Now,
 }
 
+/// Kafka was taken back to an earlier copy, or the state topic was made again, since this process
+/// has read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TakenBack;
+
 /// The witness as one process knows it, and the write that is in flight.
 pub(crate) struct Keeper {
     settings: Option<WitnessSettings>,
@@ -69,6 +74,15 @@ pub(crate) struct Keeper {
     unwritten: Option<UnwrittenGaps>,
     own_gaps: OwnGaps,
     in_flight: Option<InFlight>,
+    /// The id of the Kafka cluster that the topic was last read from.
+    cluster: String,
+    /// The greatest offset that a record of the topic was read at there, or acknowledged.
+    newest: Option<i64>,
+    /// The offset and the key of a write that was acknowledged at or before [`Self::newest`], until
+    /// the topic is read.
+    taken_back: Option<(i64, Vec<u8>)>,
+    /// The keys of such writes: their records rely on what Kafka has no more, and do not count.
+    uncounted: BTreeSet<Vec<u8>>,
     /// The session's record as Kafka has acknowledged it last.
     acknowledged: Option<OwnRecord>,
     /// The same when the topic was last asked for: the answer must have it.
@@ -125,6 +139,8 @@ struct OwnRecord {
 
 struct InFlight {
     number: u64,
+    /// The greatest offset that was known when it was handed over.
+    after: Option<i64>,
     key: Vec<u8>,
     what: WriteKind,
 }
@@ -156,6 +172,10 @@ impl Keeper {
             unwritten: None,
             own_gaps: OwnGaps::default(),
             in_flight: None,
+            cluster: String::new(),
+            newest: None,
+            taken_back: None,
+            uncounted: BTreeSet::new(),
             acknowledged: None,
             expected: None,
             written_at: None,
@@ -289,15 +309,28 @@ impl Keeper {
         if matches!(what, WriteKind::Position(..)) {
             self.written_at = Some(at);
         }
-        self.in_flight = Some(InFlight { number: self.last_write_number, key: key.clone(), what });
-        Write { number: self.last_write_number, key, value }
+        let number = self.last_write_number;
+        let after = self.newest;
+        self.in_flight = Some(InFlight { number, after, key: key.clone(), what });
+        Write { number, key, value }
     }
 
     /// A write is acknowledged. If it was a position, returns the ticket that makes the
     /// position confirmable.
-    pub(crate) fn written(&mut self, number: u64) -> Option<WitnessTicket> {
-        let in_flight = self.in_flight.take_if(|in_flight| in_flight.number == number)?;
+    ///
+    /// # Errors
+    /// Kafka has given it an offset that a record had already.
+    pub(crate) fn written(&mut self, ack: WriteAck) -> Result<Option<WitnessTicket>, TakenBack> {
+        let WriteAck { number, offset } = ack;
+        let in_flight = self.in_flight.take_if(|in_flight| in_flight.number == number);
+        let Some(in_flight) = in_flight else { return Ok(None) };
         failpoint::reached(Failpoint::WitnessAcked);
+        if in_flight.after >= Some(offset) {
+            self.newest = Some(offset);
+            self.taken_back = Some((offset, in_flight.key));
+            return Err(TakenBack);
+        }
+        self.newest = self.newest.max(Some(offset));
         if let Some(session_record) =
             self.session_record.as_mut().filter(|own| own.key == in_flight.key)
         {
@@ -312,15 +345,15 @@ impl Keeper {
         match in_flight.what {
             WriteKind::Position(witness, ticket) => {
                 self.witness = join(self.witness.take().into_iter().chain([witness]));
-                Some(ticket)
+                Ok(Some(ticket))
             }
             WriteKind::Record(witness) => {
                 let is_gap = |unwritten: &mut UnwrittenGaps| unwritten.witness == witness;
                 self.unwritten.take_if(is_gap);
                 self.witness = join(self.witness.take().into_iter().chain([witness]));
-                None
+                Ok(None)
             }
-            WriteKind::Deletion => None,
+            WriteKind::Deletion => Ok(None),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::{
     failure::Failure,
     protocol::{StateTopicRead, StateTopicRecord},
     source::Gap,
-    witness::{Witness, acceptance::Changed, combine, combine::join},
+    witness::{Unreadable, Witness, acceptance::Changed, combine, combine::join},
 };
 
 /// Whether the records differ from those of the last read.
@@ -55,6 +55,30 @@ impl Keeper {
         Ok(false)
     }
 
+    /// Whether a write of this process was acknowledged at an offset that Kafka had given before.
+    /// In a topic that was deleted and made again nothing is older than that write.
+    fn note_taken_back(&mut self, records: &[StateTopicRecord]) -> bool {
+        let Some((offset, key)) = self.taken_back.take() else { return false };
+        let is_older = records.iter().any(|record| record.offset < offset);
+        if is_older {
+            self.uncounted.insert(key);
+        }
+        is_older
+    }
+
+    /// The witness that the records make together which count.
+    pub(super) fn counted(
+        &self,
+        records: &[StateTopicRecord],
+    ) -> Result<Option<Witness>, Unreadable> {
+        if self.uncounted.is_empty() {
+            return combine(records);
+        }
+        let mut records = records.to_vec();
+        records.retain(|record| !self.uncounted.contains(&record.key));
+        combine(&records)
+    }
+
     /// Forgets all that this process knew of the witness but the gaps that it opened.
     fn forget(&mut self) {
         (self.witness, self.last_session) = (None, None);
@@ -72,11 +96,16 @@ impl Keeper {
         &mut self,
         read: StateTopicRead,
     ) -> Result<StateTopicChange, Failure> {
-        let combined = combine(&read.records)?;
-        let is_lost = self.has_lost(&read.records)?;
+        let is_taken_back = self.note_taken_back(&read.records);
+        let combined = self.counted(&read.records)?;
+        let is_lost = is_taken_back || self.has_lost(&read.records)?;
+        let newest = read.records.iter().map(|record| record.offset).max();
         if is_lost {
             self.forget();
         }
+        let is_same = read.cluster == self.cluster && !is_lost;
+        self.newest = if is_same { self.newest.max(newest) } else { newest };
+        self.cluster = read.cluster;
         let since = if read.records == self.records {
             StateTopicChange::Unchanged
         } else {
@@ -105,7 +134,7 @@ impl Keeper {
         read: StateTopicRead,
     ) -> Result<OthersChange, Failure> {
         let StateTopicRead { cluster, records } = read;
-        let combined = combine(&records)?;
+        let combined = self.counted(&records)?;
         if self.has_lost(&records)? {
             return Ok(OthersChange::Lost);
         }
@@ -121,6 +150,7 @@ impl Keeper {
         {
             session_record.unwritten = Unwritten::Some;
         }
+        self.newest = self.newest.max(records.iter().map(|record| record.offset).max());
         self.records = records;
         let Some(known) = join(self.witness.take().into_iter().chain(combined)) else {
             return Ok(OthersChange::Nothing);
