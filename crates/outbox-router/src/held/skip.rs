@@ -24,8 +24,8 @@ const SKIP: &str = "\
         and coalesce(to_jsonb(d) ->> 'table_name', $5) = $5) \
       then pg_current_wal_flush_lsn() end";
 
-/// Reads the decision. Without the table there is none. Decisions are committed durably,
-/// so what is seen of one was flushed.
+/// Reads the decision; without the table there is none. `skip` commits durably, so a decision that
+/// is seen was flushed.
 pub(super) async fn read(
     mut sql: Sql<'_>,
     pipeline: &Pipeline,

@@ -14,7 +14,7 @@ const FIRST_OF_USERS: u32 = 16_384;
 pub struct FilterLabels {
     /// The type of each column, as it is declared.
     types: BTreeMap<Oid, BTreeMap<String, u32>>,
-    /// The labels of those types; none of a type that is no enum, nor a domain over one.
+    /// The labels of those types; empty where the type is neither an enum nor a domain over one.
     labels: BTreeMap<u32, Vec<String>>,
     /// The end of WAL before they were read.
     read_at: Lsn,

@@ -18,7 +18,7 @@ pub(crate) struct Filter {
 pub(crate) struct Labels {
     pub(super) column: String,
     pub(super) labels: Vec<String>,
-    /// A word of the list that is no label.
+    /// The first word of the list that the enum lacks.
     pub(super) unknown_word: Option<String>,
 }
 
