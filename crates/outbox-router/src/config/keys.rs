@@ -143,6 +143,7 @@ impl Config {
         Outboxes {
             tables: self.tables().cloned().collect(),
             state_topic: self.kafka.state_topic.clone(),
+            age_column: self.retention.time_column.clone(),
         }
     }
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use relay::{
     Case, Failure, Oid, TableName, Xid,
-    delivered::{EventPart, EventsSince, PartitionLink, Place},
+    delivered::{AgeColumn, EventPart, EventsSince, OlderRows, PartitionLink, Place},
 };
 
 use super::{
     session::{Session, malformed, number, text},
     time::TimeColumn,
 };
+use crate::postgres::quote_literal;
 
 /// Where the table's rows are, and from where on they are events, by the witness. A partition of
 /// which that is not known is left out.
@@ -68,27 +69,42 @@ pub(super) fn has_event_sql(parts: &[EventPart], time: &TimeColumn, next: &str) 
     for part in parts {
         places.entry(part.since).or_default().push(part.oid.to_string());
     }
+    let is_aged_by = |number: i16| {
+        let root = parts.iter().find(|part| part.links.is_empty());
+        let root = root.map_or(0, |root| root.oid.as_u32());
+        format!(
+            "(select a.attnum from pg_attribute a where a.attrelid = {root} and a.attname = {}) \
+               is not distinct from {number}",
+            quote_literal(&time.name)
+        )
+    };
+    let is_late = |older: OlderRows| match older.by {
+        AgeColumn::Unknown => time.is_after("t", older.at),
+        AgeColumn::None => "false".to_owned(),
+        AgeColumn::Number(number) => {
+            format!("{} and {}", time.is_after("t", older.at), is_aged_by(number))
+        }
+    };
     let places: Vec<String> = places
         .into_iter()
         .map(|(since, oids)| {
-            format!("t.tableoid in ({}) and {}", oids.join(", "), since_sql(since, time, next))
+            let is_late = since.older.map(is_late);
+            format!("t.tableoid in ({}) and {}", oids.join(", "), since_sql(since, is_late, next))
         })
         .collect();
     format!("(({}){})", places.join(" or "), still_attached_sql(parts))
 }
 
-/// [`EventsSince::has_event`] as SQL.
-fn since_sql(since: EventsSince, time: &TimeColumn, next: &str) -> String {
+/// [`EventsSince::has_event`] as SQL; `is_late`: that the row's time is later than that of rows
+/// from before, if there were any.
+fn since_sql(since: EventsSince, is_late: Option<String>, next: &str) -> String {
     if since == EventsSince::FIRST_ROW {
         return "true".to_owned();
     }
     // `xid` has no order, and no cast to a number: its text has.
     let (next, row) = (format!("{next}::text::int8"), "t.xmin::text::int8");
     let age = format!("(({next} - {row}) % 4294967296)");
-    let is_late = match since.older {
-        Some(older) => format!(" and coalesce({}, false)", time.is_after("t", older)),
-        None => String::new(),
-    };
+    let is_late = is_late.map_or_else(String::new, |it| format!(" and coalesce({it}, false)"));
     let xid = since.xid.as_u64();
     format!("({row} >= 3 and {age} < 2147483648 and {next} - {age} >= {xid}{is_late})")
 }

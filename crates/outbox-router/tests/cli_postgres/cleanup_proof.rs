@@ -7,7 +7,7 @@ use outbox_router::{cli::Exit, held::schema};
 use pgoutput::{Oid, PgTimestamp, Xid};
 use relay::{
     Lsn,
-    delivered::{EventsSince, FullXid, Place},
+    delivered::{AgeColumn, EventsSince, FullXid, OlderRows, Place},
     held::{TableMark, TableVersion},
     source::{Catalog, History},
     witness::{LastTransaction, RowsLeftOut},
@@ -336,7 +336,11 @@ async fn rows_of_a_table_that_joined_later_stay_until_a_person_gives_them_up() {
         "select (extract(epoch from now() - timestamptz '2000-01-01 00:00+00') * 1000000)::int8",
     ]
     .map(|sql| server.sql(sql));
-    let older = Some(PgTimestamp::from_micros(micros.parse().unwrap()));
+    let number = "select attnum from pg_attribute where attrelid = 'outbox_b'::regclass \
+                  and attname = 'created_at'";
+    let by = AgeColumn::Number(server.sql(number).parse().unwrap());
+    let at = PgTimestamp::from_micros(micros.parse().unwrap());
+    let older = Some(OlderRows { at, by });
     let since = EventsSince { xid: FullXid::from_u64(next.parse().unwrap()), older };
     Arc::make_mut(&mut known.since).insert(Place::table(Oid::from_u32(oid)), since);
     known.catalog = Catalog::default();
@@ -350,6 +354,20 @@ async fn rows_of_a_table_that_joined_later_stay_until_a_person_gives_them_up() {
     let typed = |more| [&["cleanup", "--yes"], &NOW[..], &both, more].concat();
     let output = fixture.run(&typed(&[])).await;
     assert_eq!((output.exit, output.err.as_str()), (Exit::Done, ""), "{output:?}");
+    assert!(output.out.contains("1 from before the table was an outbox"), "{output:?}");
+    assert_eq!(ids(server, "outbox_b"), "lost");
+    // The column is another one, in which each row has the time of this.
+    server.sql(
+        "alter table outbox_b drop column created_at, \
+           add column created_at timestamptz not null default now(); \
+         create index on outbox_b (created_at); update outbox_b set event_type = 'e'",
+    );
+    confirm(server);
+    known.position =
+        server.sql("select confirmed_flush_lsn from pg_replication_slots").parse().unwrap();
+    known.generation += 1;
+    fixture.kafka.put("router", &known).await;
+    let output = fixture.run(&typed(&[])).await;
     assert!(output.out.contains("1 from before the table was an outbox"), "{output:?}");
     assert_eq!(ids(server, "outbox_b"), "lost");
     let ann = ["--by", "ann", "--reason", "tried in May"];

@@ -55,7 +55,7 @@ pub use horizon::{Covered, Horizons};
 pub use partition::{DroppablePartition, PartitionRows, Writers};
 pub use row_version::{RowAt, RowVersion, ServerSession};
 pub use rows::{DeliveredRows, EventPart, PartitionLink, WrittenBy};
-pub use since::{EventsSince, Place};
+pub use since::{AgeColumn, EventsSince, OlderRows, Place};
 pub use standing::{Acknowledged, Confirmed, Evidence, Witnessed};
 pub use stream_end::{SentAgain, StreamEnd, Unproved};
 pub use version::{GivenUp, InFlight, SentVersion, Streamed, StreamedRows};

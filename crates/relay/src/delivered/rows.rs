@@ -6,7 +6,7 @@ use pgoutput::{Oid, PgTimestamp, Xid};
 
 use super::{
     horizon::Covered,
-    since::{EventsSince, Place},
+    since::{AgeColumn, EventsSince, Place},
     xid::FullXid,
 };
 
@@ -63,6 +63,8 @@ pub struct WrittenBy {
     /// The time in the column that gives the row its age, at the latest: a time without a zone may
     /// be that of any zone. `None` where it is NULL.
     pub time: Option<PgTimestamp>,
+    /// That column.
+    pub aged_by: AgeColumn,
 }
 
 /// The rows of one table that are delivered, held, or filtered out. Only [`Covered`] makes it.
@@ -110,6 +112,6 @@ impl DeliveredRows {
     pub fn has_event(&self, row: WrittenBy, next: FullXid) -> bool {
         let Some(parts) = &self.parts else { return true };
         let mut of_row = parts.iter().filter(|part| part.oid == row.table);
-        of_row.any(|part| part.since.has_event(row.xmin, row.time, next))
+        of_row.any(|part| part.since.has_event(row.xmin, (row.time, row.aged_by), next))
     }
 }

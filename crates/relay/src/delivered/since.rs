@@ -10,9 +10,39 @@ pub struct EventsSince {
     /// The first transaction of which every row is an event: when it began, the table was in the
     /// publication, and the slot existed. Zero where all rows are.
     pub xid: FullXid,
-    /// The server's clock then, if there were rows before. Such a row gets a younger transaction
-    /// when it is updated, or when ALTER TABLE rewrites it; so rows with an older time stay, too.
-    pub older: Option<PgTimestamp>,
+    /// What tells the rows that were there before, if there were any.
+    pub older: Option<OlderRows>,
+}
+
+/// What tells the rows from before. Such a row gets a younger transaction when it is updated, or
+/// when ALTER TABLE rewrites it; so rows with an older time stay, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OlderRows {
+    /// The server's clock when the table was read.
+    pub at: PgTimestamp,
+    /// The column whose time tells them. In a column that was added since, with the default
+    /// `now()`, they have the time of ALTER TABLE.
+    pub by: AgeColumn,
+}
+
+/// The column that gives the rows of a table their age.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AgeColumn {
+    /// Not known: what the configuration maps does not fit the table, or an earlier version wrote
+    /// the record.
+    #[default]
+    Unknown,
+    /// No column does.
+    None,
+    /// By its number (`pg_attribute.attnum`), which no column after it has.
+    Number(i16),
+}
+
+impl AgeColumn {
+    /// Whether both are known, and are not the same.
+    pub fn differs_from(self, other: Self) -> bool {
+        self != Self::Unknown && other != Self::Unknown && self != other
+    }
 }
 
 impl EventsSince {
@@ -26,10 +56,31 @@ impl EventsSince {
         Self { xid: self.xid.max(other.xid), older: self.older.max(other.older) }
     }
 
-    /// Whether a row with this `xmin` and this time is an event. `next` is an id that no
-    /// transaction has yet.
-    pub fn has_event(self, xmin: Xid, time: Option<PgTimestamp>, next: FullXid) -> bool {
-        let is_late = |older| time.is_some_and(|time| time > older);
+    /// By a later reading of the catalog, which knows this column, and by which a place that is new
+    /// to it has events since `fresh`. Rows with a time of another column than before are told from
+    /// older ones since that reading.
+    #[must_use]
+    pub fn aged_by(self, column: AgeColumn, fresh: Self) -> Self {
+        match self.older {
+            Some(older) if older.by.differs_from(column) => self.and(fresh),
+            Some(older) if older.by == AgeColumn::Unknown => {
+                Self { older: Some(OlderRows { by: column, ..older }), ..self }
+            }
+            Some(_) | None => self,
+        }
+    }
+
+    /// Whether a row with this `xmin` and this time, which is that of a column, is an event. `next`
+    /// is an id that no transaction has yet.
+    pub fn has_event(
+        self,
+        xmin: Xid,
+        (time, column): (Option<PgTimestamp>, AgeColumn),
+        next: FullXid,
+    ) -> bool {
+        let is_late = |older: OlderRows| {
+            !older.by.differs_from(column) && time.is_some_and(|time| time > older.at)
+        };
         self == Self::FIRST_ROW
             || FullXid::of_past(xmin, next).is_some_and(|xid| xid >= self.xid)
                 && self.older.is_none_or(is_late)
@@ -66,18 +117,32 @@ mod tests {
     #[test]
     fn a_row_is_an_event_of_both_only_where_it_is_one_of_each() {
         let since = |xid, micros| {
-            let older = Some(PgTimestamp::from_micros(micros));
+            let at = PgTimestamp::from_micros(micros);
+            let older = Some(OlderRows { at, by: AgeColumn::Number(5) });
             EventsSince { xid: FullXid::from_u64(xid), older }
         };
         let (first, restored) = (since(950, 10), since(930, 70));
         for both in [first.and(restored), restored.and(first)] {
             let has_event = |xmin, micros| {
-                let time = Some(PgTimestamp::from_micros(micros));
+                let time = (Some(PgTimestamp::from_micros(micros)), AgeColumn::Number(5));
                 both.has_event(Xid::from_u32(xmin), time, FullXid::from_u64(999))
             };
             assert!(has_event(950, 71));
             assert!(!has_event(949, 71) && !has_event(950, 70));
         }
         assert_eq!(first.and(EventsSince::FIRST_ROW), first);
+    }
+
+    /// A column that was added has `now()` in the rows from before, and they may have been updated.
+    #[test]
+    fn a_time_of_another_column_shows_nothing() {
+        let at = PgTimestamp::from_micros(10);
+        for by in [AgeColumn::Unknown, AgeColumn::None, AgeColumn::Number(5)] {
+            let older = Some(OlderRows { at, by });
+            let since = EventsSince { xid: FullXid::from_u64(900), older };
+            let time = (Some(PgTimestamp::from_micros(11)), AgeColumn::Number(6));
+            let is_event = since.has_event(Xid::from_u32(950), time, FullXid::from_u64(999));
+            assert_eq!(is_event, by == AgeColumn::Unknown, "{by:?}");
+        }
     }
 }

@@ -247,7 +247,10 @@ fn rows_from_before_their_table_or_partition_are_no_events() {
     let time = PgTimestamp::from_micros;
     let part = |oid, xid, older: Option<i64>| EventPart {
         oid: Oid::from_u32(oid),
-        since: EventsSince { xid: FullXid::from_u64(xid), older: older.map(time) },
+        since: EventsSince {
+            xid: FullXid::from_u64(xid),
+            older: older.map(|at| OlderRows { at: time(at), by: AgeColumn::Number(5) }),
+        },
         links: Vec::new(),
     };
     let rows = covered(1_900).rows_of(vec![part(1, 0, None), part(2, 1_500, Some(70))]);
@@ -256,6 +259,7 @@ fn rows_from_before_their_table_or_partition_are_no_events() {
         table: Oid::from_u32(oid),
         xmin: Xid::from_u32(xmin),
         time: at.map(time),
+        aged_by: AgeColumn::Number(5),
     };
     let is_event = |row| rows.contains(row, next);
     assert!(is_event(row(1, 2, None)) && is_event(row(1, 1_000, None)));

@@ -10,7 +10,7 @@ use super::{
     storage::{Partition, Storage},
 };
 use crate::{
-    delivered::{EventsSince, FullXid, Place},
+    delivered::{AgeColumn, EventsSince, FullXid, OlderRows, Place},
     routing::table::{Outboxes, TableName},
 };
 
@@ -45,12 +45,13 @@ pub struct NextRows {
 }
 
 impl NextRows {
-    /// From where on the rows of a table are events that this reading was the first to show.
-    pub fn since(&self, table: Oid) -> EventsSince {
-        if self.empty.contains(&table) {
+    /// From where on the rows of a place are events that this reading was the first to show, in a
+    /// table whose rows have their age by this column.
+    pub fn since(&self, place: Oid, by: AgeColumn) -> EventsSince {
+        if self.empty.contains(&place) {
             return EventsSince::FIRST_ROW;
         }
-        EventsSince { xid: self.xid, older: Some(self.at) }
+        EventsSince { xid: self.xid, older: Some(OlderRows { at: self.at, by }) }
     }
 }
 
@@ -237,6 +238,8 @@ pub struct CatalogRelation {
     pub kind: TableKind,
     /// All its columns.
     pub columns: Vec<String>,
+    /// The column that gives its rows their age; not known in a record.
+    pub age: AgeColumn,
     /// Its generated columns (`GENERATED ALWAYS AS`). PostgreSQL before 18 does not publish them;
     /// later versions do if the publication says so.
     pub generated: Vec<String>,

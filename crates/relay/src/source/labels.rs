@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use pgoutput::{Lsn, Oid};
 
-/// The first OID of a type that a user has made; an enum is one, and so is a domain.
-const FIRST_OF_USERS: u32 = 16_384;
+use crate::routing::mapping::FIRST_OF_USERS;
 
 /// The labels of the columns that a `where` may name, where those are enums. By the OIDs of their
 /// tables: one that was renamed is the same outbox.

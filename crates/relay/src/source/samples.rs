@@ -6,7 +6,7 @@ use super::{
     Catalog, CatalogRelation, FilterLabels, Inserts, Partitions, Publication, PublishedTable,
     Server, ServerEncoding, SlotHealth, SlotReading, Storage, TableKind,
 };
-use crate::{routing::table::TableName, source::History};
+use crate::{delivered::AgeColumn, routing::table::TableName, source::History};
 
 /// Cluster 1, on its first timeline, WAL up to 100 MiB.
 pub(crate) fn server() -> Server {
@@ -48,6 +48,7 @@ pub(crate) fn relation(oid: u32, called: &str) -> CatalogRelation {
         formerly: Vec::new(),
         kind: TableKind::Plain,
         columns: texts(&COLUMNS),
+        age: AgeColumn::Unknown,
         generated: Vec::new(),
         children: Vec::new(),
         partitions: Vec::new(),

@@ -5,6 +5,7 @@ use pgoutput::{Lsn, Oid};
 use super::{held_table::HeldTable, samples};
 use crate::{
     Action, Input, TableName,
+    delivered::AgeColumn,
     held::HeldAnswer,
     source::{
         Catalog, CatalogRelation, FilterLabels, History, Inserts, Partitions, Publication,
@@ -158,6 +159,7 @@ impl Source {
             formerly: Vec::new(),
             kind: TableKind::Plain,
             columns: self.columns.clone(),
+            age: AgeColumn::Unknown,
             generated: Vec::new(),
             children: Vec::new(),
             partitions: Vec::new(),

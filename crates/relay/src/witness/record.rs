@@ -9,7 +9,7 @@ use pgoutput::{Lsn, Oid, Xid};
 
 use super::{KnownTopic, LostTopic};
 use crate::{
-    delivered::{EventsSince, Horizon, Place},
+    delivered::{AgeColumn, EventsSince, Horizon, Place},
     held::TableMark,
     progress::LastTransaction,
     routing::table::TableName,
@@ -292,17 +292,26 @@ impl Witness {
     }
 
     /// From where on rows are events: of tables that were altered since the reading of
-    /// [`Self::catalog`], from this later reading on.
+    /// [`Self::catalog`], or whose rows have their age by another column now, from this later
+    /// reading on.
     pub fn since_by(&self, now: &Catalog) -> Arc<BTreeMap<Place, EventsSince>> {
         let mut since = Arc::clone(&self.since);
-        for place in altered_tables(&self.catalog, now).iter().flat_map(|table| places(*table, now))
-        {
+        let altered = altered_tables(&self.catalog, now);
+        for (place, age) in altered.iter().flat_map(|table| places(*table, now)) {
             let Entry::Occupied(mut known) = Arc::make_mut(&mut since).entry(place) else {
                 continue;
             };
             match &now.next {
-                Some(next) => *known.get_mut() = next.since(place.oid),
+                Some(next) => *known.get_mut() = next.since(place.oid, age),
                 None => drop(known.remove()),
+            }
+        }
+        let Some(next) = &now.next else { return since };
+        for (place, age) in now.relations.iter().flat_map(|table| places(table.oid, now)) {
+            let Some(known) = since.get(&place) else { continue };
+            let read = known.aged_by(age, next.since(place.oid, age));
+            if read != *known {
+                Arc::make_mut(&mut since).insert(place, read);
             }
         }
         since
@@ -311,14 +320,14 @@ impl Witness {
     /// The rows of places that are new, or were altered, are events from this reading of the
     /// catalog on; places that are gone lose what they had.
     pub(super) fn know_since(&mut self, now: &Catalog) {
-        let places: BTreeSet<Place> =
+        let places: BTreeMap<Place, AgeColumn> =
             self.tables.iter().flat_map(|table| places(*table, now)).collect();
         self.since = self.since_by(now);
         let since = Arc::make_mut(&mut self.since);
-        since.retain(|place, _| places.contains(place));
+        since.retain(|place, _| places.contains_key(place));
         let Some(next) = &now.next else { return };
-        for place in places {
-            since.entry(place).or_insert_with(|| next.since(place.oid));
+        for (place, age) in places {
+            since.entry(place).or_insert_with(|| next.since(place.oid, age));
         }
     }
 
@@ -387,8 +396,11 @@ impl Witness {
     }
 }
 
-/// A table, and its partitions by this reading of the catalog.
-fn places(table: Oid, now: &Catalog) -> impl Iterator<Item = Place> {
-    let partitions = now.with_oid(table).into_iter().flat_map(CatalogRelation::places);
-    partitions.chain([Place::table(table)])
+/// A table, and its partitions by this reading of the catalog, with the column that gives their
+/// rows an age.
+fn places(table: Oid, now: &Catalog) -> impl Iterator<Item = (Place, AgeColumn)> {
+    let relation = now.with_oid(table);
+    let age = relation.map_or(AgeColumn::Unknown, |relation| relation.age);
+    let partitions = relation.into_iter().flat_map(CatalogRelation::places);
+    partitions.chain([Place::table(table)]).map(move |place| (place, age))
 }

@@ -2,6 +2,7 @@
 
 use relay::{
     DEFAULT, FilterKind, Lsn, OutboxTable, Outboxes, RowFilter, TableName,
+    delivered::AgeColumn,
     source::{
         Catalog, CatalogRelation, FilterLabels, Inserts, Oid, Partition, Partitions, Publication,
         PublishedTable, SchemaEntry, Server, ServerEncoding, SlotHealth, SlotReading, Storage,
@@ -111,6 +112,7 @@ impl SimulatedPostgres {
             formerly: Vec::new(),
             kind: TableKind::Plain,
             columns,
+            age: AgeColumn::Unknown,
             generated: Vec::new(),
             children: Vec::new(),
             partitions: vec![Partition {

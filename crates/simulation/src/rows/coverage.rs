@@ -15,6 +15,7 @@ impl Wanted for Rows {
         "slot moved beside a router",
         "updated",
         "rewritten",
+        "aged by another column",
         "rows",
         "delivered",
         "held",

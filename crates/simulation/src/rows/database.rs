@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use relay::{
     Lsn, Oid, PgTimestamp, TableName,
-    delivered::{EventPart, EventsSince, FullXid, PartitionLink, Place},
+    delivered::{AgeColumn, EventPart, EventsSince, FullXid, PartitionLink, Place},
     source::{
         Catalog, CatalogRelation, FilterLabels, History, Inserts, NextRows, Partition, Partitions,
         Publication, PublishedTable, Storage, TableKind,
@@ -24,7 +24,7 @@ pub struct Row {
     pub part: u32,
     /// The transaction that wrote this version of it.
     pub xid: FullXid,
-    /// The time that its first writer gave it.
+    /// The time that its first writer gave it, or the default of a column that was added later.
     pub time: u64,
     /// When that was.
     pub written: u64,
@@ -151,6 +151,8 @@ pub struct Database {
     pub slot: Option<u64>,
     /// The time.
     pub clock: u64,
+    /// The column with the times of the rows, by table.
+    pub times: [i16; 2],
     next_oid: u32,
 }
 
@@ -198,6 +200,7 @@ impl Database {
             },
             slot: None,
             clock: 0,
+            times: [5; 2],
             next_oid: 100,
         };
         database.assign();
@@ -210,6 +213,11 @@ impl Database {
         }
         database.published.insert(PARTITIONED, 1);
         database
+    }
+
+    /// The column that gives the rows of a table their age.
+    pub fn age(&self, table: usize) -> AgeColumn {
+        self.times.get(table).map_or(AgeColumn::Unknown, |number| AgeColumn::Number(*number))
     }
 
     /// A new id.
@@ -327,6 +335,7 @@ impl Database {
                 formerly: Vec::new(),
                 kind: TableKind::Plain,
                 columns: Vec::new(),
+                age: self.age(table),
                 generated: Vec::new(),
                 children: Vec::new(),
                 partitions,

@@ -28,6 +28,22 @@ impl RowsWorld {
         Some(if is_rewritten { "rewritten" } else { "updated" })
     }
 
+    /// Rows of a table have their age by a column that is added with the default `now()`.
+    pub(super) fn add_time(&mut self) -> Option<&'static str> {
+        let table = if self.random.one_in(2) { PARTITIONED } else { PLAIN };
+        let parts: Vec<u32> = self.database.reached(table).map(|part| part.oid).collect();
+        if parts.iter().any(|part| !self.is_unused(*part)) {
+            return None;
+        }
+        self.database.assign();
+        let clock = self.database.clock;
+        let rows = self.database.rows.iter_mut().filter(|row| parts.contains(&row.part));
+        rows.for_each(|row| row.time = clock);
+        *self.database.times.get_mut(table)? += 1;
+        self.database.wal += 5;
+        Some("aged by another column")
+    }
+
     /// What persons and tools do with partitions.
     pub(super) fn partitions(&mut self) -> Option<&'static str> {
         let parts: Vec<Part> =

@@ -64,8 +64,13 @@ impl Done {
     }
 }
 
-fn written_by(row: &Row) -> WrittenBy {
-    WrittenBy { table: Oid::from_u32(row.part), xmin: row.xid.of_row(), time: Some(time(row.time)) }
+fn written_by(database: &Database, row: &Row) -> WrittenBy {
+    WrittenBy {
+        table: Oid::from_u32(row.part),
+        xmin: row.xid.of_row(),
+        time: Some(time(row.time)),
+        aged_by: database.age(row.table),
+    }
 }
 
 impl Remover {
@@ -286,7 +291,7 @@ fn count(
     let part = database.parts.iter().find(|part| part.oid == oid);
     let is_as_proved = part.is_none_or(|part| is_as_proved(proof, part));
     for row in database.rows.iter().filter(|row| row.part == oid) {
-        let by = written_by(row);
+        let by = written_by(database, row);
         rows.all += 1;
         if !is_as_proved || !proof.has_event(by, next) {
             rows.older += 1;
@@ -325,10 +330,11 @@ fn delete(
         reached.contains(&row.part)
             && !(row.id ^ which).is_multiple_of(3)
             && !pipeline.held.contains(&row.id)
-            && proof.contains(written_by(row), next)
+            && proof.contains(written_by(database, row), next)
     };
-    let is_older =
-        |row: &Row| reached.contains(&row.part) && !proof.has_event(written_by(row), next);
+    let is_older = |row: &Row| {
+        reached.contains(&row.part) && !proof.has_event(written_by(database, row), next)
+    };
     if database.rows.iter().any(is_older) {
         done.seen.push("rows kept as older");
     }

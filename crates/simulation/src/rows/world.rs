@@ -159,6 +159,7 @@ impl RowsWorld {
             57 => self.publication(),
             58 => self.slot(),
             59 => self.server(),
+            60 if self.random.one_in(4) => self.add_time(),
             _ => self.change(),
         };
         done.seen.extend(seen);
@@ -361,7 +362,7 @@ impl RowsWorld {
             let known = &self.pipeline.witness.since;
             let parts = self.database.event_parts(row.table, known).unwrap_or_default();
             let is_event = |since: EventsSince| {
-                row.xid >= since.xid && since.older.is_none_or(|older| time(row.time) > older)
+                row.xid >= since.xid && since.older.is_none_or(|older| time(row.time) > older.at)
             };
             let of_row = Oid::from_u32(row.part);
             tables.contains(&row.table)

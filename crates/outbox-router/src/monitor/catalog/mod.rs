@@ -3,6 +3,8 @@
 
 use relay::{
     Failure, Outboxes, TableName,
+    delivered::AgeColumn,
+    row_columns,
     source::{
         Catalog, CatalogRelation, Child, FilterLabels, Inserts, Oid, Partitions, Publication,
         PublishedTable, SchemaEntry, TableKind,
@@ -178,7 +180,8 @@ async fn read_within(
     if let Some(remembered) = sought.remembered {
         names.extend(remembered.relations.iter().map(|relation| relation.name.clone()));
     }
-    let mut relations = relations(sql, Wanted { names: &names, oids: &oids }).await?;
+    let wanted = Wanted { names: &names, oids: &oids };
+    let mut relations = relations(sql, wanted, sought.outboxes).await?;
     add_children(sql, &mut relations).await?;
     rows::add_partitions(sql, version, &mut relations).await?;
     let altering = match &publication {
@@ -302,8 +305,13 @@ const SCHEMAS: &str = "\
 
 /// SQL for the names of the columns of `c` that meet `condition`, as JSON.
 fn columns_where(condition: &str) -> String {
+    columns("a.attname::text", condition)
+}
+
+/// The same for an expression over those columns, in their order.
+fn columns(expression: &str, condition: &str) -> String {
     format!(
-        "array_to_json(array(select a.attname::text from pg_attribute a where a.attrelid = c.oid \
+        "array_to_json(array(select {expression} from pg_attribute a where a.attrelid = c.oid \
          and a.attnum > 0 and not a.attisdropped and {condition} order by a.attnum))"
     )
 }
@@ -311,12 +319,15 @@ fn columns_where(condition: &str) -> String {
 async fn relations(
     sql: &mut impl TextQuery,
     wanted: Wanted<'_>,
+    outboxes: &Outboxes,
 ) -> Result<Vec<CatalogRelation>, Failure> {
     let statement = format!(
-        "select c.oid, n.nspname, c.relname, t.xmin::text, c.relkind, c.relispartition, {}, {}, {} \
+        "select c.oid, n.nspname, c.relname, t.xmin::text, c.relkind, c.relispartition, {}, {}, {}, \
+           {} \
          from pg_class c join pg_namespace n on n.oid = c.relnamespace \
          left join pg_type t on t.oid = c.reltype {} \
          where c.relkind in ('r', 'p') and ({})",
+        columns("a.attnum", "true"),
         columns_where("true"),
         columns_where("a.attgenerated <> ''"),
         rows::STORAGE,
@@ -324,22 +335,44 @@ async fn relations(
         wanted.condition()
     );
     let rows = sql.rows("the outbox tables", &statement).await?;
-    rows.into_iter().map(read_relation).collect()
+    rows.into_iter().map(|row| read_relation(row, outboxes)).collect()
 }
 
-fn read_relation(mut row: TextRow) -> Result<CatalogRelation, Failure> {
+fn read_relation(mut row: TextRow, outboxes: &Outboxes) -> Result<CatalogRelation, Failure> {
+    let (oid, name) = (oid(&mut row)?, read_name(&mut row)?);
+    let (named_by, kind) = (row.parsed_nullable()?, read_kind(&mut row)?);
+    let (numbers, columns): (Vec<i16>, Vec<String>) = (row.json()?, row.json()?);
     Ok(CatalogRelation {
-        oid: oid(&mut row)?,
-        name: read_name(&mut row)?,
-        named_by: row.parsed_nullable()?,
+        age: age(outboxes, &name, (&columns, &numbers)),
+        oid,
+        name,
+        named_by,
         formerly: Vec::new(),
-        kind: read_kind(&mut row)?,
-        columns: row.json()?,
+        kind,
+        columns,
         generated: row.json()?,
         storage: rows::read_storage(&mut row)?,
         children: Vec::new(),
         partitions: Vec::new(),
     })
+}
+
+/// The column that gives the rows of a table their age, of these columns and their numbers.
+fn age(
+    outboxes: &Outboxes,
+    name: &TableName,
+    (columns, numbers): (&[String], &[i16]),
+) -> AgeColumn {
+    let outbox = outboxes.tables.iter().find(|table| table.name == *name);
+    let mapped = outbox.and_then(|outbox| row_columns(outbox, columns).ok());
+    let name = match (&outboxes.age_column, mapped) {
+        (Some(name), _) => Some(name.as_str()),
+        (None, Some(mapped)) => mapped.time,
+        (None, None) => return AgeColumn::Unknown,
+    };
+    let position = name.and_then(|name| columns.iter().position(|column| column == name));
+    let number = position.and_then(|position| numbers.get(position));
+    number.map_or(AgeColumn::None, |number| AgeColumn::Number(*number))
 }
 
 /// Adds the children (`INHERITS`) of plain tables at all levels; neither a partitioned table nor a

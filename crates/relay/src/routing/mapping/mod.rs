@@ -33,6 +33,7 @@ pub(crate) use resolve::{PlanInput, is_written, reads_tracing, resolve};
 pub(crate) use resolved_template::ResolvedTemplate;
 pub(crate) use row::MappedRow;
 pub(crate) use type_names::{Column, TypeNames};
+pub(crate) use words::FIRST_OF_USERS;
 pub use words::ValueType;
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::{
     resolved_template::ResolvedTemplate,
     type_names::Column,
     value::{Member, ValueRule, ValueShape},
+    words::FIRST_OF_USERS,
 };
 use crate::{
     failure::{Case, Code, Failure},
@@ -18,9 +19,6 @@ use crate::{
         timestamp::TimeForm,
     },
 };
-
-/// `FirstNormalObjectId`: the types that are built in, none of which is an enum, have lower OIDs.
-const FIRST_OF_USERS: u32 = 16_384;
 
 /// A table's configuration, the columns of its relation, and what was found of its roles.
 pub(crate) struct PlanInput<'f> {

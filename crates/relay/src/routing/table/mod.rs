@@ -30,6 +30,8 @@ pub struct Outboxes {
     pub tables: Vec<OutboxTable>,
     /// The topic of the witness, to which no row is routed.
     pub state_topic: Option<TopicName>,
+    /// The column that gives rows their age, where it is not that of the role.
+    pub age_column: Option<String>,
 }
 
 /// One outbox table.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::text::{Unreadable, lsn};
 use crate::{
+    delivered::AgeColumn,
     routing::table::TableName,
     source::{
         CatalogRelation, Inserts, Oid, Partition, Partitions, Publication, PublishedTable,
@@ -232,6 +233,7 @@ impl RelationText {
             formerly: self.formerly.into_iter().map(NameText::read).collect(),
             kind: self.kind.read(),
             columns: Vec::new(),
+            age: AgeColumn::Unknown,
             generated: Vec::new(),
             children: Vec::new(),
             partitions: self.partitions.into_iter().map(PartitionText::read).collect(),

@@ -394,7 +394,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        delivered::{EventsSince, Place},
+        delivered::{AgeColumn, EventsSince, OlderRows, Place},
         source::{Mark, samples},
         witness::{Detached, KnownTopic, LostTopic, TopicUuid},
     };
@@ -404,7 +404,8 @@ mod tests {
     }
 
     fn since(xid: u64, older: Option<i64>) -> EventsSince {
-        let older = older.map(PgTimestamp::from_micros);
+        let by = AgeColumn::Number(7);
+        let older = older.map(|at| OlderRows { at: PgTimestamp::from_micros(at), by });
         EventsSince { xid: FullXid::from_u64(xid), older }
     }
 

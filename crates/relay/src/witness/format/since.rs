@@ -6,7 +6,7 @@ use pgoutput::{Oid, PgTimestamp};
 use serde::{Deserialize, Serialize};
 
 use super::catalog::TABLE_PARTITIONS_MAX;
-use crate::delivered::{EventsSince, FullXid, Place};
+use crate::delivered::{AgeColumn, EventsSince, FullXid, OlderRows, Place};
 
 /// The place, and the transaction unless every row is an event. Nothing is said by name, since
 /// there may be many partitions, and the record is written often.
@@ -15,6 +15,8 @@ use crate::delivered::{EventsSince, FullXid, Place};
 pub(super) enum SinceText {
     FirstRow(u32, Option<u32>),
     Transaction(u32, Option<u32>, u64, Option<i64>),
+    /// With the number of the column that gives rows their age, zero where none does.
+    Aged(u32, Option<u32>, u64, i64, i16),
 }
 
 impl SinceText {
@@ -31,18 +33,32 @@ impl SinceText {
         if since == EventsSince::FIRST_ROW {
             return Self::FirstRow(oid, attached_by);
         }
-        let older = since.older.map(PgTimestamp::as_micros);
-        Self::Transaction(oid, attached_by, since.xid.as_u64(), older)
+        let xid = since.xid.as_u64();
+        let Some(OlderRows { at, by }) = since.older else {
+            return Self::Transaction(oid, attached_by, xid, None);
+        };
+        let at = at.as_micros();
+        match by {
+            AgeColumn::Unknown => Self::Transaction(oid, attached_by, xid, Some(at)),
+            AgeColumn::None => Self::Aged(oid, attached_by, xid, at, 0),
+            AgeColumn::Number(number) => Self::Aged(oid, attached_by, xid, at, number),
+        }
     }
 
     pub(super) fn read(self) -> (Place, EventsSince) {
         let place = |oid, attached_by| Place { oid: Oid::from_u32(oid), attached_by };
+        let since = |xid, older: Option<i64>, by| {
+            let older = older.map(|at| OlderRows { at: PgTimestamp::from_micros(at), by });
+            EventsSince { xid: FullXid::from_u64(xid), older }
+        };
         match self {
             Self::FirstRow(oid, attached_by) => (place(oid, attached_by), EventsSince::FIRST_ROW),
             Self::Transaction(oid, attached_by, xid, older) => {
-                let older = older.map(PgTimestamp::from_micros);
-                let since = EventsSince { xid: FullXid::from_u64(xid), older };
-                (place(oid, attached_by), since)
+                (place(oid, attached_by), since(xid, older, AgeColumn::Unknown))
+            }
+            Self::Aged(oid, attached_by, xid, at, number) => {
+                let by = if number == 0 { AgeColumn::None } else { AgeColumn::Number(number) };
+                (place(oid, attached_by), since(xid, Some(at), by))
             }
         }
     }
