@@ -190,9 +190,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   compute; and, where [on_error] makes dead letters, columns in which an abandoned \
                   row is recorded. The message names what this table lacks or does not keep, or \
                   how long it took to read. The other tables are polled.",
-        remedy: "add what the message names, or name the column in outbox.mark or outbox.columns \
-                 (docs/polling.md has the columns); then `{setup}`, since the index of pending rows \
-                 is made for the marks that there were (D050)",
+        remedy: "add what the message names, or name the column or the words in outbox.mark, or the \
+                 column in outbox.columns (docs/polling.md has them); then `{setup}`, since the index \
+                 of pending rows is made for the marks that there were (D050)",
         cases: &[
             case_remedy(
                 Case::ReadingSlow,

@@ -569,6 +569,45 @@ async fn rows_of_states_leave_by_their_own_time_with_and_without_an_index() {
     );
 }
 
+/// Rows that the application has written with a word of its own were sent by nobody.
+#[tokio::test]
+async fn a_word_that_a_column_gets_lets_no_row_leave_until_it_is_named() {
+    const TABLE: &str = "\
+        create table outbox (id bigint primary key, aggregate_type text not null default 'order', \
+          aggregate_id text, event_type text not null default 'E', payload jsonb default '{}', \
+          created_at timestamptz not null default '2026-01-01', \
+          status text not null default 'new' check (status in ('new', 'sent')));";
+    const SECTION: &str = "[retention]\nmode = \"delete\"\nkeep = \"1d\"\n";
+    let polled = Polled::new(TABLE, SECTION);
+    let made = polled.type_line("setup --apply", "").await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    polled.server.sql(
+        "alter table outbox drop constraint outbox_status_check, \
+           add check (status in ('new', 'published', 'sent')); \
+         insert into outbox (id, status) values (1, 'new'), (2, 'published'), (3, 'sent')",
+    );
+    let left = || polled.server.sql("select string_agg(id || status, ' ' order by id) from outbox");
+    for line in [
+        "setup --apply",
+        "cleanup --yes --slow",
+        "doctor",
+        "dead-letters list",
+        "replay --id 2 --yes",
+    ] {
+        let refused = polled.type_line(line, "").await;
+        let said = format!("{}{}", refused.out, refused.err);
+        assert_eq!(refused.exit, Exit::Failure, "{line}: {refused:?}");
+        assert!(said.contains("P041") && said.contains("published was \"sent\""), "{line}: {said}");
+    }
+    assert_eq!(left(), "1new 2published 3sent");
+    let named = "--set outbox.0.mark.published=sent";
+    for line in ["setup --apply", "cleanup --yes --slow"] {
+        let done = polled.type_line(&format!("{line} {named}"), "").await;
+        assert_eq!(done.exit, Exit::Done, "{done:?}");
+    }
+    assert_eq!(left(), "1new 2published");
+}
+
 #[tokio::test]
 async fn a_row_without_an_event_id_is_called_by_its_primary_key() {
     let table = "\

@@ -425,6 +425,32 @@ async fn a_column_that_the_application_adds_decides_only_once_it_is_named() {
     }
 }
 
+/// An earlier version has made it.
+#[tokio::test]
+async fn an_index_whose_comment_says_too_little_is_not_made_again() {
+    let server = Server::start();
+    server.sql(&format!("create role router login; {TABLE}"));
+    let made = setup(&server, &["--apply"]).await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    let file = "select pg_relation_filenode('outbox_router_pending_outbox')";
+    let comment = "select obj_description('outbox_router_pending_outbox'::regclass)";
+    let before = (server.sql(file), server.sql(comment));
+    let former = "do $$ begin execute format('comment on index outbox_router_pending_outbox is %L', \
+                  split_part(obj_description('outbox_router_pending_outbox'::regclass), \
+                    ', decided by ', 1)); end $$";
+    server.sql(former);
+    assert_ne!(server.sql(comment), before.1);
+    let printed = setup(&server, &[]).await;
+    assert!(!printed.out.contains("create index"), "{printed:?}");
+    let made = setup(&server, &["--apply"]).await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    assert!(made.out.contains("index of public.outbox: says in its comment"), "{made:?}");
+    assert_eq!((server.sql(file), server.sql(comment)), before);
+    server.sql(former);
+    server.script(&printed.out);
+    assert_eq!((server.sql(file), server.sql(comment)), before);
+}
+
 /// A typo in the connection string: the server of a test system has a database of the same name.
 #[tokio::test]
 async fn nothing_is_made_on_another_server_than_the_routers() {

@@ -54,6 +54,138 @@ async fn a_column_that_is_added_takes_no_marks_place() {
     fixture.worker(polling()).await;
 }
 
+const NEW_AND_SENT: &str = ", status text not null default 'new' check (status in ('new', 'sent'))";
+
+/// Another migration than the one that made the table: the application writes a word of its own.
+const ONE_MORE: &str = "alter table outbox drop constraint outbox_status_check, \
+                        add check (status in ('new', 'published', 'sent'))";
+
+/// The words of a state that the configuration names.
+fn published(word: &str) -> MarkConfig {
+    MarkConfig { published: Some(word.to_owned()), ..MarkConfig::default() }
+}
+
+async fn refused(worker: &mut Worker) -> String {
+    worker.database.describe(TABLE).await.expect_err("it is described").to_string()
+}
+
+/// By another word, rows that nobody has sent would be published, and retention would remove them.
+#[tokio::test]
+async fn a_word_that_a_check_gets_takes_no_words_place() {
+    let fixture = Fixture::new(&default_table(NEW_AND_SENT)).await;
+    let mut worker = fixture.worker(polling()).await;
+    fixture.make_indexes(&worker).await;
+    worker.database.describe(TABLE).await.unwrap();
+    fixture.run(ONE_MORE).await;
+    fixture.run("insert into outbox (aggregate_id, status) values ('a', 'published')").await;
+    let failure = refused(&mut worker).await;
+    let what = "public.outbox cannot be polled: its column status has other words for the states \
+                of a row than when it was set up, and nothing names them: published was \"sent\", \
+                and is \"published\" now: outbox.mark.published = \"sent\" or = \"published\"; name \
+                these words, and then `outbox-router setup --apply`";
+    assert!(failure.contains(what), "{failure}");
+    // A word that is named is a person's decision.
+    fixture.worker(polling().with_mark(published("sent"))).await;
+    let worker = fixture.worker(polling().with_mark(published("published"))).await;
+    fixture.make_indexes(&worker).await;
+    let mut worker = fixture.worker(polling()).await;
+    // All of them were listed, and are not.
+    fixture.run("alter table outbox drop constraint outbox_status_check").await;
+    let failure = refused(&mut worker).await;
+    let what = "failed was no word, and is \"failed\" now: outbox.mark.failed = \"failed\"; ";
+    assert!(failure.contains(what) && !failure.contains("mark.published"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_label_that_an_enum_gets_takes_no_words_place() {
+    let table = default_table(", state state not null default 'new'");
+    let fixture =
+        Fixture::new(&format!("create type state as enum ('new', 'sent'); {table}")).await;
+    let column = Some("state".to_owned());
+    let status = MarkConfig { how: MarkHow::Status, column, ..MarkConfig::default() };
+    let mut worker = fixture.worker(polling().with_mark(status.clone())).await;
+    fixture.make_indexes(&worker).await;
+    fixture.run("alter type state add value 'published'").await;
+    let failure = refused(&mut worker).await;
+    assert!(failure.contains("outbox.mark.published = \"sent\" or = \"published\""), "{failure}");
+    let named = MarkConfig { published: Some("sent".to_owned()), ..status.clone() };
+    fixture.worker(polling().with_mark(named)).await;
+    // What is no label any more cannot be named.
+    fixture.run("alter type state rename value 'sent' to 'done'").await;
+    let failure = refused(&mut worker).await;
+    assert!(failure.contains("outbox.mark.published = \"published\"; name"), "{failure}");
+    // The same of pending rows, which are read by the default.
+    fixture.run("alter type state add value 'pending'").await;
+    fixture.run("alter table outbox alter state set default 'pending'").await;
+    let failure = refused(&mut worker).await;
+    let pending = "pending was [\"new\"], and is [\"pending\"] now: \
+                   outbox.mark.pending = [\"new\"] or = [\"pending\"]; ";
+    assert!(failure.contains(pending), "{failure}");
+}
+
+/// The index of pending rows has it in its condition, and it did not decide.
+#[tokio::test]
+async fn a_column_of_where_takes_no_marks_place() {
+    let more = ", processed int default 1, published_at timestamptz";
+    let fixture = Fixture::new(&default_table(more)).await;
+    let mut polling = polling();
+    let (column, values) = ("processed".to_owned(), vec!["1".to_owned()]);
+    polling.config.outbox.filter = Some(RowFilter { column, values, kind: FilterKind::In });
+    let mut worker = fixture.worker(polling.clone()).await;
+    fixture.make_indexes(&worker).await;
+    worker.database.describe(TABLE).await.unwrap();
+    // A number whose default is not 0 is no flag.
+    fixture.run("alter table outbox alter processed drop default").await;
+    let failure = refused(&mut worker).await;
+    let what = "processed says now whether a row is published, and another column did when it was \
+                set up (published_at): name";
+    assert!(failure.contains(what), "{failure}");
+}
+
+/// Of the columns that a kind of mark may have, the first one decides, unless one is named.
+#[tokio::test]
+async fn a_second_time_takes_no_marks_place() {
+    let fixture = Fixture::new(&default_table(", sent_at timestamptz")).await;
+    let time = MarkConfig { how: MarkHow::Timestamp, ..MarkConfig::default() };
+    let mut worker = fixture.worker(polling().with_mark(time.clone())).await;
+    fixture.make_indexes(&worker).await;
+    fixture.run("alter table outbox add published_at timestamptz").await;
+    let failure = refused(&mut worker).await;
+    assert!(failure.contains("published_at says now whether a row is published"), "{failure}");
+    let named = MarkConfig { column: Some("published_at".to_owned()), ..time };
+    fixture.worker(polling().with_mark(named)).await;
+}
+
+/// What an earlier version has made says less in its comment, and is as it should be.
+#[tokio::test]
+async fn an_index_of_an_earlier_version_gets_a_comment() {
+    let fixture = Fixture::new(&default_table(NEW_AND_SENT)).await;
+    let worker = fixture.worker(polling()).await;
+    fixture.make_indexes(&worker).await;
+    let comment = "select obj_description('outbox_router_pending_outbox'::regclass)";
+    let whole = fixture.value(comment).await;
+    let (definition, decided) = whole.split_once(", decided by ").unwrap();
+    assert!(decided.contains("\"published\":\"sent\""), "{whole}");
+    let former = format!(
+        "comment on index outbox_router_pending_outbox is '{}'",
+        definition.replace('\'', "''")
+    );
+    fixture.run(&former).await;
+    let file = "select pg_relation_filenode('outbox_router_pending_outbox')";
+    let before = fixture.value(file).await;
+    let mut worker = fixture.worker(polling()).await;
+    let work = worker.database.table(TABLE).unwrap().index_work();
+    assert_eq!(work.len(), 1);
+    assert_eq!(work.iter().map(|work| work.statements.len()).sum::<usize>(), 1, "{work:?}");
+    fixture.make_indexes(&worker).await;
+    assert_eq!((fixture.value(file).await, fixture.value(comment).await), (before, whole));
+    worker.database.describe(TABLE).await.unwrap();
+    assert_eq!(worker.database.table(TABLE).unwrap().index_work(), []);
+    // It says less, so less is compared.
+    fixture.run(&format!("{former}; {ONE_MORE}")).await;
+    worker.database.describe(TABLE).await.unwrap();
+}
+
 /// How many rows were read: by scans of the table, by scans of indexes.
 async fn read(fixture: &Fixture) -> (u64, u64) {
     // Counters reach the view when the session that read has ended or is idle for a second.

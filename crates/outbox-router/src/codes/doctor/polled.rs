@@ -10,7 +10,8 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
         meaning: "Every reading then goes through the whole table, published rows included, and \
                   becomes slower with each row. An index that was made for other marks \
                   (outbox.mark, order_by or where has changed, or the table has another column) \
-                  is as good as none.",
+                  is as good as none. Its comment says which column and which words decide: as \
+                  long as it does not, no migration that changes them is refused (P041).",
         remedy: "`{setup}`; or make it: {statements}",
         cases: &[],
     },

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use relay::{ErrorPolicy, HoldKeys, OutboxTable};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// A table that is polled.
@@ -84,7 +85,8 @@ impl MarkConfig {
 }
 
 /// What kind of mark a table has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum MarkHow {
     /// What the columns show.
     #[default]

@@ -1,6 +1,7 @@
 //! The words of a status column: what a row's state is called in a table.
 
 use relay::{Failure, TableName};
+use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
 
 use super::{
@@ -10,15 +11,21 @@ use super::{
 };
 
 /// What the states of a row are called. `None`: the table has no such state.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Words {
     /// The first is what a row becomes that is given back.
     pub(super) pending: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) processing: Option<String>,
     pub(super) published: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) failed: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) abandoned: Option<String>,
 }
+
+/// The keys in `outbox.mark` of the words of each state.
+const STATES: [&str; 5] = ["pending", "processing", "published", "failed", "abandoned"];
 
 /// What the states are called in tables that we have seen, the commonest first.
 const PENDING: [&str; 5] = ["pending", "new", "ready", "queued", "unpublished"];
@@ -184,7 +191,50 @@ pub(crate) fn same_word<'w>(
     })
 }
 
+/// The words of each state that are others than noted ones, and that nothing names, with what may
+/// name them.
+pub(super) fn changes(
+    noted: &Words,
+    now: &Words,
+    column: &ColumnFacts,
+    config: &MarkConfig,
+) -> Vec<String> {
+    let known = vocabulary(column, &config.pending);
+    let may_be = |word: &str| {
+        let is_listed = known.as_ref().is_none_or(|known| known.iter().any(|it| it == word));
+        is_listed && !config.words().any(|(_, it)| it == word)
+    };
+    let change = |key: &&'static str| {
+        let (before, after) = (noted.of(key), now.of(key));
+        // A state without a word in this column is that of no row.
+        if before == after || after.is_empty() || config.words().any(|(named, _)| named == *key) {
+            return None;
+        }
+        let is_possible = !before.is_empty() && before.iter().all(|word| may_be(word));
+        let (before, after) = (shown(key, &before), shown(key, &after));
+        let former = if is_possible { format!("{before} or = ") } else { String::new() };
+        Some(format!("{key} was {before}, and is {after} now: outbox.mark.{key} = {former}{after}"))
+    };
+    STATES.iter().filter_map(change).collect()
+}
+
+/// Words of a state as a configuration has them.
+fn shown(key: &str, words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    match (key, quoted.as_slice()) {
+        (_, []) => "no word".to_owned(),
+        ("pending", quoted) => format!("[{}]", quoted.join(", ")),
+        (_, quoted) => quoted.join(", "),
+    }
+}
+
 impl Words {
+    /// Those of one state, by its key in `outbox.mark`.
+    fn of(&self, key: &str) -> Vec<&str> {
+        let named = self.named().into_iter().filter(|(of, _)| *of == key);
+        named.map(|(_, word)| word).collect()
+    }
+
     /// With their keys in `outbox.mark`.
     fn named(&self) -> Vec<(&'static str, &str)> {
         let pending = self.pending.iter().map(|word| ("pending", word.as_str()));
@@ -465,6 +515,47 @@ mod tests {
         let config = MarkConfig { processing: word("SENT"), ..none() };
         let failure = of(&listed, &config).unwrap_err();
         assert!(failure.message.ends_with("name one in outbox.mark.published"), "{failure}");
+    }
+
+    /// Those that the configuration names are a person's decision.
+    #[test]
+    fn words_that_nothing_names_are_compared_with_noted_ones() {
+        let labels = |labels: &[&str]| {
+            let labels = labels.iter().map(|&label| label.to_owned()).collect();
+            ColumnFacts { labels: Some(labels), ..samples::column("status", &Type::TEXT, &[]) }
+        };
+        let none = MarkConfig::default();
+        let changed = |before: &ColumnFacts, after: &ColumnFacts, config: &MarkConfig| {
+            let noted = of(before, &MarkConfig::default()).unwrap().unwrap();
+            changes(&noted, &of(after, config).unwrap().unwrap(), after, config).join("; ")
+        };
+        let before = labels(&["new", "sent"]);
+        let after = labels(&["new", "published", "sent"]);
+        assert_eq!(changed(&before, &before, &none), "");
+        let published =
+            "published was \"sent\", and is \"published\" now: outbox.mark.published = ";
+        let either = format!("{published}\"sent\" or = \"published\"");
+        assert_eq!(changed(&before, &after, &none), either);
+        let named = |published: &str| MarkConfig { published: word(published), ..none.clone() };
+        assert_eq!(changed(&before, &after, &named("sent")), "");
+        assert_eq!(changed(&before, &after, &named("published")), "");
+        let renamed = labels(&["new", "published"]);
+        assert_eq!(changed(&before, &renamed, &none), format!("{published}\"published\""));
+        // What is configured for another state is no word for this one.
+        let failed = MarkConfig { failed: word("sent"), ..none.clone() };
+        assert_eq!(changed(&before, &after, &failed), format!("{published}\"published\""));
+        let failed = "failed was no word, and is \"failed\" now: outbox.mark.failed = \"failed\"";
+        let more = labels(&["new", "sent", "failed"]);
+        assert_eq!(changed(&before, &more, &none), failed);
+        assert_eq!(changed(&more, &before, &none), "", "no row can have it");
+        let default = ColumnFacts { default: Some("'pending'::text".into()), ..before.clone() };
+        let pending = "pending was [\"new\"], and is [\"pending\"] now: outbox.mark.pending = \
+                       [\"new\"] or = [\"pending\"]";
+        let listed = labels(&["new", "sent", "pending"]);
+        let default = ColumnFacts { labels: listed.labels.clone(), ..default };
+        assert_eq!(changed(&before, &default, &none), pending);
+        let config = MarkConfig { pending: vec!["pending".into()], ..none.clone() };
+        assert_eq!(changed(&before, &default, &config), "");
     }
 
     /// A word that new rows have, too, does not show that a row was tried.

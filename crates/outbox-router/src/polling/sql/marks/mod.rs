@@ -176,7 +176,7 @@ impl Marks {
 }
 
 /// The name of a status column.
-const STATUS: &str = "status";
+pub(super) const STATUS: &str = "status";
 
 /// The preset whose status is another library's own.
 const SPRING_MODULITH: &str = "spring_modulith";
