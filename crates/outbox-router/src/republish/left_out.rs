@@ -318,33 +318,51 @@ pub(crate) struct Searched<'a> {
     pub(crate) id: Option<&'a str>,
 }
 
-/// The ids of a pipeline's rows of a table that were left out. Only where the table [`exists`].
+/// The ids of a pipeline's rows of a table that were left out, each with the column that had it;
+/// null: an earlier version has not written it. Only where the table [`exists`].
 pub(crate) fn ids(pipeline: &str, table: u32) -> String {
     let is_of = is_of(pipeline, table);
-    format!("select distinct o.event_id from outbox_router.left_out o where {is_of}")
+    format!(
+        "select distinct o.event_id, to_jsonb(o) ->> 'id_column' \
+         from outbox_router.left_out o where {is_of}"
+    )
 }
 
-/// Counts those of these `event_id` that no row of a table has, and shows the first twenty as
-/// literals. Such a row was deleted, or its id was changed: then it may be any row. By the column
-/// of the id alone first, which need not print what PostgreSQL perhaps cannot print; the second
-/// statement, by the [`texts`] of all columns, decides where the first one finds any.
-pub(crate) fn count_unfound(ids: &str, table: Searched<'_>, of_all: &[String]) -> [String; 2] {
-    let of_id = texts(table.id);
-    let count = |texts: &[String]| {
+/// Counts those of these ids that no row of a table has, and shows the first twenty as literals.
+/// Such a row was deleted, or its id was changed: then it may be any row. The column that had an id
+/// decides alone, since others may have the same text, as small numbers do; where it is gone, or
+/// not known, any column may be it. By the column of the id alone first, which need not print what
+/// PostgreSQL perhaps cannot print; the second statement, by the [`texts`] of all columns, decides
+/// where the first one finds any.
+pub(crate) fn count_unfound<'n>(
+    ids: &str,
+    table: Searched<'n>,
+    columns: impl IntoIterator<Item = &'n str>,
+) -> [String; 2] {
+    let all: Vec<&str> = table.id.map_or_else(Vec::new, |_| columns.into_iter().collect());
+    let names = |columns: &[&str]| {
+        let names: Vec<String> = columns.iter().map(|name| quote_literal(name)).collect();
+        format!("array[{}]::text[]", names.join(", "))
+    };
+    let count = |columns: &[&str]| {
         format!(
-            "with e as materialized ({ids}), \
-             found as materialized (select v.id from {} t \
-               cross join lateral unnest(array[{}]::text[]) v (id) \
+            "with e as materialized (select event_id, case when had = any ({}) then had end as had \
+               from ({ids}) i (event_id, had)), \
+             found as materialized (select v.id, v.name from {} t \
+               cross join lateral unnest(array[{}]::text[], {}) v (id, name) \
                where v.id in (select event_id from e)) \
              select count(*), coalesce(string_agg(quote_literal(event_id), ', ' order by event_id) \
                filter (where number <= 20), '') \
              from (select event_id, row_number() over (order by event_id) as number from e \
-               where not exists (select from found f where f.id = e.event_id)) u",
+               where not exists (select from found f \
+                 where f.id = e.event_id and f.name = coalesce(e.had, f.name))) u",
+            names(&all),
             quote_table(table.name),
-            texts.join(", ")
+            texts(columns.iter().copied()).join(", "),
+            names(columns),
         )
     };
-    [count(&of_id), count(of_all)]
+    [count(table.id.as_slice()), count(&all)]
 }
 
 /// The condition that an entry `o` is of a row in no topic, and is one of a pipeline, and of a

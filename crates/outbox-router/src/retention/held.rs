@@ -150,25 +150,25 @@ pub(super) async fn check_found(
     settings: &RetentionSettings,
     (table, columns): (Searched<'_>, &[Column]),
 ) -> Result<(), Failure> {
-    let texts = if table.id.is_some() { texts(columns) } else { Vec::new() };
     if left_out::exists(session.client).await? {
         let ids = left_out::ids(&settings.name, table.oid);
-        check_each("were left out of what was sent", session, (table, &texts, &ids)).await?;
+        check_each("were left out of what was sent", session, (table, columns, &ids)).await?;
     }
     if find(session).await? == HeldTable::Present {
         let ids = cut(table.name, settings);
-        check_each("wait for a person, and did not arrive whole,", session, (table, &texts, &ids))
+        check_each("wait for a person, and did not arrive whole,", session, (table, columns, &ids))
             .await?;
     }
     Ok(())
 }
 
-/// The ids of open events that the table of held events does not have whole.
+/// The ids of open events that the table of held events does not have whole. It does not have
+/// their columns.
 fn cut(table: &TableName, settings: &RetentionSettings) -> String {
     let elsewhere = not_of_others(table, settings.tables.iter().map(|table| &table.name));
     let code = quote_literal(CUT);
     format!(
-        "select distinct event_id from outbox_router.held \
+        "select distinct event_id, null::text from outbox_router.held \
          where {OPEN} and code = {code} and event_id is not null{elsewhere}"
     )
 }
@@ -176,10 +176,11 @@ fn cut(table: &TableName, settings: &RetentionSettings) -> String {
 async fn check_each(
     which: &str,
     session: Session<'_>,
-    (table, texts, ids): (Searched<'_>, &[String], &str),
+    (table, columns, ids): (Searched<'_>, &[Column], &str),
 ) -> Result<(), Failure> {
     let mut what = String::new();
-    for query in left_out::count_unfound(ids, table, texts) {
+    let columns = columns.iter().map(|column| column.name.as_str());
+    for query in left_out::count_unfound(ids, table, columns) {
         // It reads all rows, so an index is no help.
         session
             .execute("begin; set local enable_seqscan = on; set local statement_timeout = 0")

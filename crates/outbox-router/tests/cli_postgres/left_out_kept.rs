@@ -27,6 +27,27 @@ async fn while_the_id_of_a_row_that_was_left_out_is_in_no_row_all_stay() {
     assert!(done(&cleanup(&server, &all).await).contains("2 rows deleted"));
 }
 
+/// As small numbers do. Where that column is gone, any may be it.
+#[tokio::test]
+async fn all_stay_though_another_column_of_some_row_has_the_id_that_was_changed() {
+    let server = outbox();
+    for id in ["5", "o1"] {
+        insert(&server, id, HOUR_AGO);
+    }
+    leave_out(&server, "5");
+    server.sql("alter table outbox add attempt int; update outbox set attempt = 5 where id = 'o1'");
+    server.sql("update outbox set id = '1005' where id = '5'");
+    confirm(&server);
+    let all = ["--yes", "--older"];
+    refused(&cleanup(&server, &all).await, "all rows stay: '5'\n");
+    assert_eq!(ids(&server, "outbox"), "1005 o1");
+    for gone in ["'gone'", "null"] {
+        server.sql(&format!("update outbox_router.left_out set id_column = {gone}"));
+        let shown = cleanup(&server, &[&all[..], &["--dry-run"]].concat()).await;
+        assert!(done(&shown).contains("1 rows"), "{gone}: {shown:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_row_stays_that_was_left_out_of_what_is_a_partition_now_or_of_a_table_that_is_gone() {
     let server = outbox();

@@ -289,19 +289,19 @@ impl PolledTable {
     pub fn is_left_out(&self) -> Option<String> {
         self.id.as_ref()?;
         let of_own = left_out::is_of(&self.settings.name, self.oid());
-        Some(left_out::is_left_out(&of_own, &self.texts()))
+        Some(left_out::is_left_out(&of_own, &left_out::texts(self.columns())))
     }
 
     /// How many rows were left out that are not found by their ids, as
     /// `left_out::count_unfound` counts them.
     pub fn count_unfound_left_out(&self) -> [String; 2] {
         let table = Searched { oid: self.oid(), name: &self.name, id: self.id.as_deref() };
-        let texts = self.id.as_ref().map(|_| self.texts()).unwrap_or_default();
-        left_out::count_unfound(&left_out::ids(&self.settings.name, table.oid), table, &texts)
+        let ids = left_out::ids(&self.settings.name, table.oid);
+        left_out::count_unfound(&ids, table, self.columns())
     }
 
-    fn texts(&self) -> Vec<String> {
-        left_out::texts(self.facts.columns.iter().map(|column| column.name.as_str()))
+    fn columns(&self) -> impl Iterator<Item = &str> {
+        self.facts.columns.iter().map(|column| column.name.as_str())
     }
 
     /// How many pending rows there are of which this holds.
