@@ -84,11 +84,20 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   The router stops at the table's first row and tries it again every 30 s.",
         remedy: "map the columns by hand, e.g. columns.aggregate_id = [\"old_name\", \
                  \"new_name\"] in its [[outbox]] block, and restart",
-        cases: &[case_remedy(
-            Case::SeveralPresetsFit,
-            "more than one preset fits",
-            "set preset in its [[outbox]] block to {presets}, and restart",
-        )],
+        cases: &[
+            case_remedy(
+                Case::SeveralPresetsFit,
+                "more than one preset fits",
+                "set preset in its [[outbox]] block to {presets}, and restart",
+            ),
+            case_remedy(
+                Case::SeveralColumnsFit,
+                "more than one column may be the payload or the key",
+                "name the one that rows have, columns.payload or columns.aggregate_id in its \
+                 [[outbox]] block, and restart: one that was added just now is NULL in every row, \
+                 and records would have no value, or no key",
+            ),
+        ],
     },
     Explanation {
         code: Code::ColumnType.as_str(),

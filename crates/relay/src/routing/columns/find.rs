@@ -95,13 +95,41 @@ pub(crate) fn age_and_id(
 /// preset that fits.
 pub(super) fn find_columns(table: &OutboxTable, columns: &[&[u8]]) -> Result<Found, Failure> {
     let fit = |preset| fit(table, preset, columns);
-    match table.preset {
-        None => the_one_that_fits(&table.name, fit),
+    let found = match table.preset {
+        None => the_one_that_fits(&table.name, fit)?,
         Some(preset) => fit(preset).map_err(|missing| {
             let missing = missing.join(", ");
             Failure::new(Code::ColumnMissing, format!("{} has no column for {missing}", table.name))
-        }),
+        })?,
+    };
+    check_unambiguous(table, found.preset, columns)?;
+    Ok(found)
+}
+
+/// Refuses the column that a preset takes for an event's value, or for its key, where another one
+/// that may be it stands before it in the table: the first may have been added just now, and be
+/// NULL in every row. An id is the key of tables that have no other.
+fn check_unambiguous(
+    table: &OutboxTable,
+    preset: &Preset,
+    columns: &[&[u8]],
+) -> Result<(), Failure> {
+    for role in [Role::Payload, Role::AggregateId] {
+        let position = |name: &str| columns.iter().position(|column| *column == name.as_bytes());
+        let names = preset.alternatives(role).iter().filter(|name| **name != "id");
+        let mut fitting = names.filter_map(|name| Some((position(name)?, *name)));
+        let (None, Some((taken, name))) = (table.columns.get(role), fitting.next()) else {
+            continue;
+        };
+        let Some((_, former)) = fitting.find(|(position, _)| *position < taken) else { continue };
+        let (table, role) = (&table.name, role.as_str());
+        let what = format!(
+            "{table} has the columns {former} and {name}, and either may be its {role}: name the \
+             one that is, columns.{role} = \"{former}\" or = \"{name}\""
+        );
+        return Err(Failure::of(Case::SeveralColumnsFit, what).naming(Name::Table, table));
     }
+    Ok(())
 }
 
 /// How many presets are named of those that nearly fit.

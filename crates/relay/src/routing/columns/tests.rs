@@ -4,6 +4,7 @@ use pgoutput::{Message, TupleColumns};
 
 use super::*;
 use crate::{
+    Case,
     routing::{
         table::{self, ColumnNames, DEFAULT, Format, TableName},
         topic::TopicTemplate,
@@ -55,6 +56,31 @@ fn read<'a>(columns: &Columns, row: TupleColumns<'a>) -> Result<Event<'a>, Failu
 
 fn role_of(index: ValueIndex) -> Role {
     Role::ALL.into_iter().find(|role| role.value_index() == Some(index)).unwrap()
+}
+
+/// An application adds the column before it writes it.
+#[test]
+fn a_column_that_takes_anothers_place_is_refused_until_one_is_named() {
+    let start = ["id", "stream_name", "message_key", "event_type", "data"];
+    let locks = ["status", "locked_by", "locked_until"];
+    let with = |added: &[&'static str]| [&start[..], &locks, added].concat();
+    assert_eq!(roles(&table(), &with(&[]))[..5], roles(&table(), &with(&["body"]))[..5]);
+    for (added, role, former) in
+        [("payload", Role::Payload, "data"), ("aggregate_id", Role::AggregateId, "message_key")]
+    {
+        let failure = refusal(&table(), &with(&[added]));
+        assert_eq!(failure.case, Some(Case::SeveralColumnsFit));
+        let role_name = role.as_str();
+        let named = format!("columns.{role_name} = \"{former}\" or = \"{added}\"");
+        assert!(failure.message.ends_with(&named), "{failure:#}");
+        for one in [former, added] {
+            let mut named = table();
+            named.columns.set(role, vec![one.into()]);
+            let with_one = roles(&named, &with(&[added]));
+            let position = with(&[added]).iter().position(|name| *name == one).unwrap();
+            assert_eq!(with_one[position], role_name);
+        }
+    }
 }
 
 #[test]
