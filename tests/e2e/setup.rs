@@ -156,3 +156,40 @@ async fn an_invalid_configuration_ends_the_router_at_once_and_names_the_correcti
         assert!(stderr.contains("did you mean") && stderr.contains("window_events"), "{stderr}");
     }
 }
+
+/// The order that P013 names: rows from between come twice, and none is missing.
+#[tokio::test]
+async fn a_slot_of_another_name_is_made_while_a_router_streams_from_the_former_one() {
+    let mut fixture = Fixture::builder().start().await.unwrap();
+    let admin = fixture.postgres.url(SUPERUSER, DATABASE);
+    let session = fixture.session().await.unwrap();
+    let insert = async |key: &str| {
+        let sql = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES \
+                   ('order', $1, 'OrderPlaced', '{}')";
+        session.execute(sql, &[&key]).await.unwrap();
+    };
+    insert("before").await;
+    let other = ["setup", "--apply", "--set", "postgres.slot=renamed", "--admin-url", &admin];
+    run_command(&fixture, &other, 0).await;
+    insert("both").await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.router.sigterm().unwrap();
+    fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap();
+    insert("neither").await;
+    fixture.config.set("postgres.slot", "renamed");
+    fixture.rewrite_config().unwrap();
+    fixture.restart().await.unwrap();
+    let drop_former = format!("SELECT pg_drop_replication_slot('{SLOT}')");
+    session.batch_execute(&drop_former).await.unwrap();
+    fixture.postgres.wait_confirmed("renamed", SHORT_DEADLINE).await.unwrap();
+    let seen = fixture.seen().await.unwrap();
+    let keys: Vec<_> = seen.iter().filter_map(|record| record.key.as_deref()).collect();
+    assert_eq!(keys, [&b"before"[..], b"both", b"both", b"neither"], "{seen:?}");
+    run_command(&fixture, &["status"], 0).await;
+    // The former's witness is no matter to a pipeline that has one of its own.
+    fixture.router.kill9().await.unwrap();
+    fixture.postgres.wait_slot_free("renamed", SHORT_DEADLINE).await.unwrap();
+    session.batch_execute("SELECT pg_drop_replication_slot('renamed')").await.unwrap();
+    let again = run_command(&fixture, &other, 0).await;
+    assert!(again.contains("  P014@"), "{again}");
+}

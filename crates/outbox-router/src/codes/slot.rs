@@ -147,9 +147,19 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             case_remedy(
                 Case::SlotRenamed,
                 "the pipeline had another slot, which is there, and which no router reads",
-                "set postgres.slot to {slot}, and run the router until `outbox-router status` says \
-                 that nothing is behind; stop it, `select pg_drop_replication_slot('{slot}')`, \
-                 and set the new one up. If that slot is of another pipeline, give this one a name \
+                "set postgres.slot to {slot}, and run the router, which sends them. Let it keep that \
+                 slot; or, while it streams from {slot}, {setup} with the new name: once \
+                 `outbox-router status` says that nothing is behind, stop it, run it with the new \
+                 name, and `select pg_drop_replication_slot('{slot}')`. Rows from between come \
+                 twice; those that are written while there is neither slot are never sent. If {slot} \
+                 is of another pipeline, give this one a name of its own",
+            ),
+            case_remedy(
+                Case::FormerSlotGone,
+                "the pipeline had another slot, which is gone or lost, and whose witness is there",
+                "set postgres.slot back to {slot}, and {recover}; or, if those rows are given up, \
+                 `outbox-router teardown --apply --forget --set postgres.slot={slot} {admin}`, then \
+                 {setup} with the new name. If {slot} was of another pipeline, give this one a name \
                  of its own",
             ),
             case_remedy(

@@ -368,6 +368,43 @@ async fn a_pipeline_takes_no_other_slot_while_it_has_one_that_no_router_reads() 
         done(&fixture.run_command(&other).await);
         fixture.server.sql("select pg_drop_replication_slot('renamed')");
     }
-    fixture.drop_slot();
+    // While a router reads it, the other one is made beside it, so that no row is in neither.
+    let reader = fixture.server.read_slot("outbox_router", "outbox_router");
     done(&fixture.run_command(&renamed).await);
+    drop(reader);
+}
+
+/// Rows from behind the former slot's last one would be sent by none, and nothing would be open.
+#[tokio::test]
+async fn a_pipeline_takes_no_other_slot_while_the_witness_of_one_that_is_gone_is_there() {
+    for (gone, make_gone) in [
+        ("not there any more", "select pg_drop_replication_slot('outbox_router')"),
+        ("lost", "select pg_switch_wal()"),
+    ] {
+        let server = Server::with_settings("max_slot_wal_keep_size = '1MB'");
+        let fixture = Fixture { server, kafka: StateCluster::start() };
+        done(&fixture.run_command(&SETUP).await);
+        let position = fixture.kafka.record().await.expect("a record").position;
+        for statement in [make_gone, "checkpoint"] {
+            fixture.server.sql(statement);
+        }
+        let rest = "select count(*) from pg_replication_slots where wal_status <> 'lost'";
+        assert_eq!(fixture.server.sql(rest), "0", "{gone}");
+        let renamed = [&SETUP[..], &["--set", "postgres.slot=renamed"]].concat();
+        let refused = fixture.run_command(&renamed).await;
+        assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+        let what = format!(
+            "P013: the pipeline outbox-router had slot outbox_router in this database, which is \
+             {gone}: its rows are delivered up to {position}, and no slot has those"
+        );
+        assert!(refused.err.contains(&what), "{}", refused.err);
+        let hint = "outbox-router teardown --apply --forget --set postgres.slot=outbox_router";
+        assert!(refused.err.contains(hint), "{}", refused.err);
+        assert_eq!(fixture.server.sql(rest), "0", "{gone}");
+        let forget = ["--forget", "--set", "postgres.slot=outbox_router"];
+        let forgotten = fixture.run_command(&[&TEARDOWN[..], &forget].concat()).await;
+        let deleted = "witness: deleted, and this is forgotten with it: ";
+        assert!(done(&forgotten).contains(deleted), "{forgotten:?}");
+        done(&fixture.run_command(&renamed).await);
+    }
 }

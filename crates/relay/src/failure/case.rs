@@ -126,6 +126,8 @@ cases! {
     SlotUnsuitable = "slot_unfit" of SlotUnsuitable,
     /// The pipeline had another slot, which is there, and which no router reads.
     SlotRenamed = "slot_renamed" of SlotUnsuitable,
+    /// The pipeline had another slot, which is gone or lost, and its witness is still there.
+    FormerSlotGone = "former_slot_gone" of SlotUnsuitable,
     /// The slot has two_phase.
     SlotTwoPhase = "slot_two_phase" of SlotUnsuitable,
     /// The slot does not divide the rows of the tables for a back-fill.

@@ -104,7 +104,9 @@ pub(super) async fn check_kafka(
 }
 
 /// Checks that the pipeline has no other slot whose rows no router would send: one that a pipeline
-/// with this name had in this database for one of these tables, and that no router reads.
+/// with this name had in this database for one of these tables, and that no router reads. One that
+/// is gone or lost leaves rows in no slot; its witness, which has the place where they begin, is
+/// looked for under its name alone. A pipeline that has a witness of its own has begun before.
 pub(super) async fn refuse_former_slot(
     part: RecordPart,
     config: &Config,
@@ -113,38 +115,51 @@ pub(super) async fn refuse_former_slot(
 ) -> Result<(), TaskError> {
     let Some(records) = records(part, config, access)? else { return Ok(()) };
     let mut known = records.of_any_slot().await?;
-    known.remove(config.postgres.slot.as_str());
+    let own = known.remove(config.postgres.slot.as_str());
     if known.is_empty() {
         return Ok(());
     }
-    let names: Vec<&str> = known.keys().map(String::as_str).collect();
-    let free = "select slot_name::text from pg_replication_slots where slot_name::text = any($1) \
-                and database = current_database() and not active \
-                and wal_status is distinct from 'lost' order by 1";
     let outboxes = config.outboxes();
-    let is_any = outboxes.tables.is_empty();
-    let mut tables: Vec<Oid> = Vec::new();
-    if !is_any {
+    if !outboxes.tables.is_empty() {
         let named = named_oids(outboxes.tables.iter().map(|table| &table.name));
-        for row in client.query(&named, &[]).await? {
-            tables.push(Oid::from_u32(row.try_get(0)?));
-        }
+        let rows = client.query(&named, &[]).await?;
+        let tables = rows.iter().map(|row| row.try_get(0).map(Oid::from_u32));
+        let tables: Vec<Oid> = tables.collect::<Result<_, _>>()?;
+        known.retain(|_, known| known.tables.iter().any(|oid| tables.contains(oid)));
     }
-    for row in client.query(free, &[&names]).await? {
-        let slot: &str = row.try_get(0)?;
-        let is_ours = |oid: &Oid| tables.contains(oid);
-        let has_ours = |known: &Witness| is_any || known.tables.iter().any(is_ours);
-        if known.get(slot).is_some_and(has_ours) {
-            let what = format!(
-                "the pipeline {} had slot {slot} in this database, which is there, and which no \
-                 router reads: no router would send the rows that wait in it",
-                config.name
-            );
-            return Err(Failure::of(Case::SlotRenamed, what).naming(Name::Slot, slot).into());
-        }
+    let names: Vec<&str> = known.keys().map(String::as_str).collect();
+    for row in client.query(UNREAD, &[&names]).await? {
+        let (slot, gone): (&str, Option<&str>) = (row.try_get(0)?, row.try_get(1)?);
+        let Some(former) = known.get(slot) else { continue };
+        let had = format!("the pipeline {} had slot {slot} in this database", config.name);
+        let (case, what) = match gone {
+            None => {
+                let what = "which is there, and which no router reads: no router would send the \
+                            rows that wait in it";
+                (Case::SlotRenamed, what.to_owned())
+            }
+            Some(_) if own.is_some() => continue,
+            Some(gone) => {
+                let what = format!(
+                    "which is {gone}: its rows are delivered up to {}, and no slot has those that \
+                     were committed since",
+                    former.position
+                );
+                (Case::FormerSlotGone, what)
+            }
+        };
+        return Err(Failure::of(case, format!("{had}, {what}")).naming(Name::Slot, slot).into());
     }
     Ok(())
 }
+
+/// Those of these slots that no process reads, and which are gone or lost: the others come first.
+const UNREAD: &str = "\
+    select n.slot, case when s.slot_name is null then 'not there any more' \
+      when s.wal_status = 'lost' then 'lost' end \
+    from unnest($1::text[]) n (slot) left join pg_replication_slots s \
+      on s.slot_name::text = n.slot and s.database = current_database() \
+    where s.active is not true order by 2 nulls first, 1";
 
 /// Makes the state topic, if a witness is kept.
 pub(super) async fn make_topic(
