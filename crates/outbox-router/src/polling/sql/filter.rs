@@ -122,7 +122,7 @@ mod tests {
         let kind = samples::column("kind", &Type::ANYENUM, &[]);
         let facts = samples::table(vec![
             samples::column("flag", &Type::BOOL, &[]),
-            ColumnFacts { labels, ..kind },
+            ColumnFacts { labels, oid: 16_500, base: 16_500, ..kind },
         ]);
         let table = TableName { schema: "public".into(), name: "outbox".into() };
         let of = |column: &str, word: &str| {

@@ -4,7 +4,7 @@
 //! and the last zeros of a `numeric(6, 2)` are compared on neither side, as in SQL: of a domain the
 //! stream does not say how many there are.
 
-use std::str::FromStr;
+use std::{cmp::Ordering, net::IpAddr, str::FromStr};
 
 use super::filter::ComparedText;
 use crate::routing::{
@@ -40,7 +40,7 @@ impl ValueType {
 }
 
 /// Types whose words are read, by their names in `pg_type` and in SQL.
-const NAMES: [(u32, &str, &str); 19] = [
+const NAMES: [(u32, &str, &str); 20] = [
     (16, "bool", "boolean"),
     (17, "bytea", "bytea"),
     (18, "char", "\"char\""),
@@ -51,6 +51,7 @@ const NAMES: [(u32, &str, &str); 19] = [
     (26, "oid", "oid"),
     (700, "float4", "real"),
     (701, "float8", "double precision"),
+    (869, "inet", "inet"),
     (1042, "bpchar", "character"),
     (1043, "varchar", "character varying"),
     (114, "json", "json"),
@@ -113,6 +114,7 @@ fn written(word: &str, ValueType { oid, modifier }: ValueType) -> Option<String>
         1700 => numeric(word, modifier),
         2950 => uuid(word),
         114 | 3802 => json(word),
+        869 => inet(word),
         25 | FIRST_OF_USERS.. => Some(word.to_owned()),
         // How such values are written is not known here: rows would be left out in silence.
         _ => None,
@@ -124,6 +126,20 @@ fn json(word: &str) -> Option<String> {
     let read: serde_json::Value = serde_json::from_str(word).ok()?;
     let written = read.to_string();
     (!read.is_object() && !read.is_array() && written == word).then_some(written)
+}
+
+/// An address, and the length of its prefix unless that is the whole of it.
+fn inet(word: &str) -> Option<String> {
+    let (address, prefix) =
+        word.split_once('/').map_or((word, None), |(it, prefix)| (it, Some(prefix)));
+    let address: IpAddr = address.parse().ok()?;
+    let whole = if address.is_ipv4() { 32 } else { 128 };
+    let prefix: u8 = prefix.map_or(Ok(whole), str::parse).ok()?;
+    match prefix.cmp(&whole) {
+        Ordering::Less => Some(format!("{address}/{prefix}")),
+        Ordering::Equal => Some(address.to_string()),
+        Ordering::Greater => None,
+    }
 }
 
 fn boolean(word: &str) -> Option<String> {
@@ -282,6 +298,9 @@ mod tests {
             (17, -1, "\\xAB", "\\xab"),
             (3802, -1, "\"pending\"", "\"pending\""),
             (114, -1, "true", "true"),
+            (869, -1, "10.0.0.1/32", "10.0.0.1"),
+            (869, -1, "10.0.0.0/8", "10.0.0.0/8"),
+            (869, -1, "2001:DB8:0::1", "2001:db8::1"),
             // Any text.
             (25, -1, "Anything", "Anything"),
             (16_500, -1, "of a type that is not built in", "of a type that is not built in"),
@@ -338,6 +357,7 @@ mod tests {
             (3802, -1, "{\"a\": 1}"),
             (1009, -1, "pending"),
             (1186, -1, "01:00"),
+            (869, -1, "10.0.0.0/33"),
         ] {
             assert_eq!(of(oid, modifier, word), None, "{oid} {word}");
         }
