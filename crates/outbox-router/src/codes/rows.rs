@@ -116,7 +116,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "a word of `where` is no value of its column",
                 "correct the word in the table's where and restart: with it the list would leave out \
                  rows, or let them through, and nothing would say so (of json and jsonb a word is \
-                 JSON, as \"\\\"pending\\\"\"; of an array or an interval there is none); of an enum `select \
+                 JSON, with its quotes; of an array or an interval there is none); of an enum `select \
                  enum_range(null::TYPE)` shows the labels; if a label was renamed, and rows from \
                  before may wait in the slot, these have the former one: name both in the list and \
                  restart, and only then `alter type TYPE add value 'FORMER'`: the router goes on \
