@@ -92,10 +92,10 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             ),
             case_remedy(
                 Case::SeveralColumnsFit,
-                "more than one column may be the payload or the key",
-                "name the one that rows have, columns.payload or columns.aggregate_id in its \
-                 [[outbox]] block, and restart: one that was added just now is NULL in every row, \
-                 and records would have no value, or no key",
+                "more than one column may be the payload, the key, or another part of a record",
+                "name the one that rows have, as columns.payload in its [[outbox]] block, and \
+                 restart: one that was added just now is NULL in every row, and records would have \
+                 no value, or no key",
             ),
         ],
     },

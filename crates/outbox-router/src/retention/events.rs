@@ -69,20 +69,20 @@ pub(super) fn has_event_sql(parts: &[EventPart], time: &TimeColumn, next: &str) 
     for part in parts {
         places.entry(part.since).or_default().push(part.oid.to_string());
     }
-    let is_aged_by = |number: i16| {
+    let is_aged_by = |number: i16, type_oid: u32| {
         let root = parts.iter().find(|part| part.links.is_empty());
         let root = root.map_or(0, |root| root.oid.as_u32());
         format!(
-            "(select a.attnum from pg_attribute a where a.attrelid = {root} and a.attname = {}) \
-               is not distinct from {number}",
+            "exists (select from pg_attribute a where a.attrelid = {root} and a.attname = {} \
+               and a.attnum = {number} and a.atttypid = {type_oid})",
             quote_literal(&time.name)
         )
     };
     let is_late = |older: OlderRows| match older.by {
         AgeColumn::Unknown => time.is_after("t", older.at),
         AgeColumn::None => "false".to_owned(),
-        AgeColumn::Number(number) => {
-            format!("{} and {}", time.is_after("t", older.at), is_aged_by(number))
+        AgeColumn::Column { number, type_oid } => {
+            format!("{} and {}", time.is_after("t", older.at), is_aged_by(number, type_oid))
         }
     };
     let places: Vec<String> = places

@@ -338,7 +338,7 @@ async fn rows_of_a_table_that_joined_later_stay_until_a_person_gives_them_up() {
     .map(|sql| server.sql(sql));
     let number = "select attnum from pg_attribute where attrelid = 'outbox_b'::regclass \
                   and attname = 'created_at'";
-    let by = AgeColumn::Number(server.sql(number).parse().unwrap());
+    let by = AgeColumn::Column { number: server.sql(number).parse().unwrap(), type_oid: 1_184 };
     let at = PgTimestamp::from_micros(micros.parse().unwrap());
     let older = Some(OlderRows { at, by });
     let since = EventsSince { xid: FullXid::from_u64(next.parse().unwrap()), older };
@@ -356,20 +356,26 @@ async fn rows_of_a_table_that_joined_later_stay_until_a_person_gives_them_up() {
     assert_eq!((output.exit, output.err.as_str()), (Exit::Done, ""), "{output:?}");
     assert!(output.out.contains("1 from before the table was an outbox"), "{output:?}");
     assert_eq!(ids(server, "outbox_b"), "lost");
-    // The column is another one, in which each row has the time of this.
-    server.sql(
-        "alter table outbox_b drop column created_at, \
-           add column created_at timestamptz not null default now(); \
-         create index on outbox_b (created_at); update outbox_b set event_type = 'e'",
-    );
-    confirm(server);
-    known.position =
-        server.sql("select confirmed_flush_lsn from pg_replication_slots").parse().unwrap();
-    known.generation += 1;
-    fixture.kafka.put("router", &known).await;
-    let output = fixture.run(&typed(&[])).await;
-    assert!(output.out.contains("1 from before the table was an outbox"), "{output:?}");
-    assert_eq!(ids(server, "outbox_b"), "lost");
+    for altered in [
+        // The times are other ones.
+        "alter column created_at drop default, \
+         alter column created_at type bigint using (extract(epoch from now()) * 1000)::bigint",
+        // The column is another one, in which each row has the time of this.
+        "drop column created_at, add column created_at timestamptz not null default now()",
+    ] {
+        server.sql(&format!(
+            "alter table outbox_b {altered}; create index on outbox_b (created_at); \
+             update outbox_b set event_type = 'e'"
+        ));
+        confirm(server);
+        known.position =
+            server.sql("select confirmed_flush_lsn from pg_replication_slots").parse().unwrap();
+        known.generation += 1;
+        fixture.kafka.put("router", &known).await;
+        let output = fixture.run(&typed(&[])).await;
+        assert!(output.out.contains("1 from before the table was an outbox"), "{output:?}");
+        assert_eq!(ids(server, "outbox_b"), "lost");
+    }
     let ann = ["--by", "ann", "--reason", "tried in May"];
     let output = fixture.run(&typed(&[&["--older"], &ann[..]].concat())).await;
     assert!(output.out.contains("public.outbox_b: 1 rows deleted"), "{output:?}");

@@ -34,8 +34,13 @@ pub enum AgeColumn {
     Unknown,
     /// No column does.
     None,
-    /// By its number (`pg_attribute.attnum`), which no column after it has.
-    Number(i16),
+    /// This one does. ALTER TABLE may give its times another type, and with that other values.
+    Column {
+        /// `pg_attribute.attnum`, which no column after it has.
+        number: i16,
+        /// `pg_attribute.atttypid`.
+        type_oid: u32,
+    },
 }
 
 impl AgeColumn {
@@ -112,19 +117,23 @@ impl Place {
 mod tests {
     use super::*;
 
+    fn column(number: i16, type_oid: u32) -> AgeColumn {
+        AgeColumn::Column { number, type_oid }
+    }
+
     /// A row that was updated since has a later transaction than the first, on a server that was
     /// restored, and its time is before the second.
     #[test]
     fn a_row_is_an_event_of_both_only_where_it_is_one_of_each() {
         let since = |xid, micros| {
             let at = PgTimestamp::from_micros(micros);
-            let older = Some(OlderRows { at, by: AgeColumn::Number(5) });
+            let older = Some(OlderRows { at, by: column(5, 1_184) });
             EventsSince { xid: FullXid::from_u64(xid), older }
         };
         let (first, restored) = (since(950, 10), since(930, 70));
         for both in [first.and(restored), restored.and(first)] {
             let has_event = |xmin, micros| {
-                let time = (Some(PgTimestamp::from_micros(micros)), AgeColumn::Number(5));
+                let time = (Some(PgTimestamp::from_micros(micros)), column(5, 1_184));
                 both.has_event(Xid::from_u32(xmin), time, FullXid::from_u64(999))
             };
             assert!(has_event(950, 71));
@@ -137,10 +146,10 @@ mod tests {
     #[test]
     fn a_time_of_another_column_shows_nothing() {
         let at = PgTimestamp::from_micros(10);
-        for by in [AgeColumn::Unknown, AgeColumn::None, AgeColumn::Number(5)] {
+        for by in [AgeColumn::Unknown, AgeColumn::None, column(5, 1_184), column(6, 1_114)] {
             let older = Some(OlderRows { at, by });
             let since = EventsSince { xid: FullXid::from_u64(900), older };
-            let time = (Some(PgTimestamp::from_micros(11)), AgeColumn::Number(6));
+            let time = (Some(PgTimestamp::from_micros(11)), column(6, 1_184));
             let is_event = since.has_event(Xid::from_u32(950), time, FullXid::from_u64(999));
             assert_eq!(is_event, by == AgeColumn::Unknown, "{by:?}");
         }

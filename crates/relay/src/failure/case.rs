@@ -364,7 +364,7 @@ cases! {
     StateTopicReplicas = "state_topic_replicas" of StateTopicUnsuitable,
     /// More than one preset fits the table.
     SeveralPresetsFit = "presets_both_fit" of PresetUnclear,
-    /// More than one column of the table may be the payload, or the key.
+    /// More than one column of the table may be the payload, the key, or another part.
     SeveralColumnsFit = "columns_both_fit" of PresetUnclear,
     /// The column of the time has no type of a time.
     TimeType = "time_type" of ColumnType,

@@ -217,7 +217,8 @@ impl Database {
 
     /// The column that gives the rows of a table their age.
     pub fn age(&self, table: usize) -> AgeColumn {
-        self.times.get(table).map_or(AgeColumn::Unknown, |number| AgeColumn::Number(*number))
+        let column = |number: &i16| AgeColumn::Column { number: *number, type_oid: 1_184 };
+        self.times.get(table).map_or(AgeColumn::Unknown, column)
     }
 
     /// A new id.

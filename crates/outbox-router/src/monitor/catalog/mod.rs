@@ -327,7 +327,7 @@ async fn relations(
          from pg_class c join pg_namespace n on n.oid = c.relnamespace \
          left join pg_type t on t.oid = c.reltype {} \
          where c.relkind in ('r', 'p') and ({})",
-        columns("a.attnum", "true"),
+        columns("array[a.attnum::int8, a.atttypid::int8]", "true"),
         columns_where("true"),
         columns_where("a.attgenerated <> ''"),
         rows::STORAGE,
@@ -341,9 +341,9 @@ async fn relations(
 fn read_relation(mut row: TextRow, outboxes: &Outboxes) -> Result<CatalogRelation, Failure> {
     let (oid, name) = (oid(&mut row)?, read_name(&mut row)?);
     let (named_by, kind) = (row.parsed_nullable()?, read_kind(&mut row)?);
-    let (numbers, columns): (Vec<i16>, Vec<String>) = (row.json()?, row.json()?);
+    let (kinds, columns): (Vec<(i16, u32)>, Vec<String>) = (row.json()?, row.json()?);
     Ok(CatalogRelation {
-        age: age(outboxes, &name, (&columns, &numbers)),
+        age: age(outboxes, &name, (&columns, &kinds)),
         oid,
         name,
         named_by,
@@ -357,11 +357,12 @@ fn read_relation(mut row: TextRow, outboxes: &Outboxes) -> Result<CatalogRelatio
     })
 }
 
-/// The column that gives the rows of a table their age, of these columns and their numbers.
+/// The column that gives the rows of a table their age, of these columns; each with its number and
+/// its type.
 fn age(
     outboxes: &Outboxes,
     name: &TableName,
-    (columns, numbers): (&[String], &[i16]),
+    (columns, kinds): (&[String], &[(i16, u32)]),
 ) -> AgeColumn {
     let outbox = outboxes.tables.iter().find(|table| table.name == *name);
     let mapped = outbox.and_then(|outbox| row_columns(outbox, columns).ok());
@@ -371,8 +372,11 @@ fn age(
         (None, None) => return AgeColumn::Unknown,
     };
     let position = name.and_then(|name| columns.iter().position(|column| column == name));
-    let number = position.and_then(|position| numbers.get(position));
-    number.map_or(AgeColumn::None, |number| AgeColumn::Number(*number))
+    let kind = position.and_then(|position| kinds.get(position));
+    kind.map_or(AgeColumn::None, |(number, type_oid)| AgeColumn::Column {
+        number: *number,
+        type_oid: *type_oid,
+    })
 }
 
 /// Adds the children (`INHERITS`) of plain tables at all levels; neither a partitioned table nor a

@@ -106,15 +106,15 @@ pub(super) fn find_columns(table: &OutboxTable, columns: &[&[u8]]) -> Result<Fou
     Ok(found)
 }
 
-/// Refuses the column that a preset takes for an event's value, or for its key, where another one
-/// that may be it stands before it in the table: the first may have been added just now, and be
-/// NULL in every row. An id is the key of tables that have no other.
+/// Refuses the column that a preset takes for a part of the record where another one that may be it
+/// stands before it in the table: the first may have been added just now, and be NULL in every row.
+/// An id is the key of tables that have no other.
 fn check_unambiguous(
     table: &OutboxTable,
     preset: &Preset,
     columns: &[&[u8]],
 ) -> Result<(), Failure> {
-    for role in [Role::Payload, Role::AggregateId] {
+    for role in [Role::Payload, Role::AggregateId, Role::EventType, Role::Headers] {
         let position = |name: &str| columns.iter().position(|column| *column == name.as_bytes());
         let names = preset.alternatives(role).iter().filter(|name| **name != "id");
         let mut fitting = names.filter_map(|name| Some((position(name)?, *name)));

@@ -61,13 +61,16 @@ fn role_of(index: ValueIndex) -> Role {
 /// An application adds the column before it writes it.
 #[test]
 fn a_column_that_takes_anothers_place_is_refused_until_one_is_named() {
-    let start = ["id", "stream_name", "message_key", "event_type", "data"];
+    let start = ["id", "stream_name", "message_key", "message_type", "data", "metadata"];
     let locks = ["status", "locked_by", "locked_until"];
     let with = |added: &[&'static str]| [&start[..], &locks, added].concat();
-    assert_eq!(roles(&table(), &with(&[]))[..5], roles(&table(), &with(&["body"]))[..5]);
-    for (added, role, former) in
-        [("payload", Role::Payload, "data"), ("aggregate_id", Role::AggregateId, "message_key")]
-    {
+    assert_eq!(roles(&table(), &with(&[]))[..6], roles(&table(), &with(&["body"]))[..6]);
+    for (added, role, former) in [
+        ("payload", Role::Payload, "data"),
+        ("aggregate_id", Role::AggregateId, "message_key"),
+        ("event_type", Role::EventType, "message_type"),
+        ("headers", Role::Headers, "metadata"),
+    ] {
         let failure = refusal(&table(), &with(&[added]));
         assert_eq!(failure.case, Some(Case::SeveralColumnsFit));
         let role_name = role.as_str();

@@ -266,8 +266,8 @@ const STREAM: Preset = Preset {
     name: "stream",
     about: "A table whose rows name their stream, and that workers lock. The stream is the topic; \
             the key is the first of aggregate_id, partition_key, message_key and id that the table \
-            has. One of them, or a column of the payload, that stands behind another that fits is \
-            refused until the configuration names one: it may have been added just now.",
+            has. A column that stands behind another that fits, too, is refused until the \
+            configuration names one: it may have been added just now.",
     columns: &[
         (Role::Id, &["event_id", "message_id", "id"]),
         (Role::AggregateType, &["stream_name"]),

@@ -15,8 +15,8 @@ use crate::delivered::{AgeColumn, EventsSince, FullXid, OlderRows, Place};
 pub(super) enum SinceText {
     FirstRow(u32, Option<u32>),
     Transaction(u32, Option<u32>, u64, Option<i64>),
-    /// With the number of the column that gives rows their age, zero where none does.
-    Aged(u32, Option<u32>, u64, i64, i16),
+    /// With number and type of the column that gives rows their age, zero where none does.
+    Aged(u32, Option<u32>, u64, i64, i16, u32),
 }
 
 impl SinceText {
@@ -40,8 +40,10 @@ impl SinceText {
         let at = at.as_micros();
         match by {
             AgeColumn::Unknown => Self::Transaction(oid, attached_by, xid, Some(at)),
-            AgeColumn::None => Self::Aged(oid, attached_by, xid, at, 0),
-            AgeColumn::Number(number) => Self::Aged(oid, attached_by, xid, at, number),
+            AgeColumn::None => Self::Aged(oid, attached_by, xid, at, 0, 0),
+            AgeColumn::Column { number, type_oid } => {
+                Self::Aged(oid, attached_by, xid, at, number, type_oid)
+            }
         }
     }
 
@@ -56,8 +58,9 @@ impl SinceText {
             Self::Transaction(oid, attached_by, xid, older) => {
                 (place(oid, attached_by), since(xid, older, AgeColumn::Unknown))
             }
-            Self::Aged(oid, attached_by, xid, at, number) => {
-                let by = if number == 0 { AgeColumn::None } else { AgeColumn::Number(number) };
+            Self::Aged(oid, attached_by, xid, at, number, type_oid) => {
+                let column = AgeColumn::Column { number, type_oid };
+                let by = if number == 0 { AgeColumn::None } else { column };
                 (place(oid, attached_by), since(xid, Some(at), by))
             }
         }
