@@ -79,8 +79,7 @@ pub(super) fn has_event_sql(parts: &[EventPart], time: &TimeColumn, next: &str) 
         )
     };
     let is_late = |older: OlderRows| match older.by {
-        AgeColumn::Unknown => time.is_after("t", older.at),
-        AgeColumn::None => "false".to_owned(),
+        AgeColumn::Unknown | AgeColumn::None => "false".to_owned(),
         AgeColumn::Column { number, type_oid } => {
             format!("{} and {}", time.is_after("t", older.at), is_aged_by(number, type_oid))
         }

@@ -2,7 +2,7 @@
 //! Nothing is checked here: that is done in [`relay::source`].
 
 use relay::{
-    Failure, Outboxes, TableName,
+    Failure, OutboxTable, Outboxes, TableName,
     delivered::AgeColumn,
     row_columns,
     source::{
@@ -364,8 +364,9 @@ fn age(
     name: &TableName,
     (columns, kinds): (&[String], &[(i16, u32)]),
 ) -> AgeColumn {
-    let outbox = outboxes.tables.iter().find(|table| table.name == *name);
-    let mapped = outbox.and_then(|outbox| row_columns(outbox, columns).ok());
+    let configured = outboxes.tables.iter().find(|table| table.name == *name).cloned();
+    let any = || outboxes.tables.is_empty().then(|| OutboxTable::with_defaults(name.clone()));
+    let mapped = configured.or_else(any).and_then(|outbox| row_columns(&outbox, columns).ok());
     let name = match (&outboxes.age_column, mapped) {
         (Some(name), _) => Some(name.as_str()),
         (None, Some(mapped)) => mapped.time,
