@@ -1,6 +1,6 @@
 //! Which rows a switch sends and marks: those of every table that is named, and no others.
 
-use e2e::{Fixture, SHORT_DEADLINE, SLOT, wait_committed};
+use e2e::{Fixture, SLOT, wait_committed};
 use serde_json::Value;
 use testbed::postgres::{DATABASE, DatabaseSession};
 use testbed::wait::eventually;
@@ -189,7 +189,7 @@ async fn a_topic_that_is_made_again_behind_the_switch_is_noted() {
     let is_noted = |status: &Value| {
         status.pointer("/witness/lost_topics/0/topic").and_then(Value::as_str) == Some(&topic)
     };
-    fixture.router.wait_status("the note", SHORT_DEADLINE, is_noted).await.unwrap();
+    fixture.router.wait_status("the note", DEADLINE, is_noted).await.unwrap();
 }
 
 /// The slot and the witness of a switch are those of all tables with which it has begun.
