@@ -186,7 +186,7 @@ async fn a_slot_of_another_name_is_made_while_a_router_streams_from_the_former_o
     let keys: Vec<_> = seen.iter().filter_map(|record| record.key.as_deref()).collect();
     assert_eq!(keys, [&b"before"[..], b"both", b"both", b"neither"], "{seen:?}");
     run_command(&fixture, &["status"], 0).await;
-    // The former's witness is no matter to a pipeline that has one of its own.
+    // A pipeline that has a witness of its own passes over the former one's.
     fixture.router.kill9().await.unwrap();
     fixture.postgres.wait_slot_free("renamed", SHORT_DEADLINE).await.unwrap();
     session.batch_execute("SELECT pg_drop_replication_slot('renamed')").await.unwrap();

@@ -69,9 +69,9 @@ pub(super) fn has_event_sql(parts: &[EventPart], time: &TimeColumn, next: &str) 
     for part in parts {
         places.entry(part.since).or_default().push(part.oid.to_string());
     }
+    let root = parts.iter().find(|part| part.links.is_empty());
+    let root = root.map_or(0, |root| root.oid.as_u32());
     let is_aged_by = |number: i16, type_oid: u32| {
-        let root = parts.iter().find(|part| part.links.is_empty());
-        let root = root.map_or(0, |root| root.oid.as_u32());
         format!(
             "exists (select from pg_attribute a where a.attrelid = {root} and a.attname = {} \
                and a.attnum = {number} and a.atttypid = {type_oid})",

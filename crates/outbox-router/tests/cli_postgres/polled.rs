@@ -569,7 +569,7 @@ async fn rows_of_states_leave_by_their_own_time_with_and_without_an_index() {
     );
 }
 
-/// Rows that the application has written with a word of its own were sent by nobody.
+/// Rows that the application has written with a word of its own were never sent.
 #[tokio::test]
 async fn a_word_that_a_column_gets_lets_no_row_leave_until_it_is_named() {
     const TABLE: &str = "\

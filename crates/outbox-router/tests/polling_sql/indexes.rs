@@ -69,7 +69,7 @@ async fn refused(worker: &mut Worker) -> String {
     worker.database.describe(TABLE).await.expect_err("it is described").to_string()
 }
 
-/// By another word, rows that nobody has sent would be published, and retention would remove them.
+/// By another word, unsent rows would be published, and retention would remove them.
 #[tokio::test]
 async fn a_word_that_a_check_gets_takes_no_words_place() {
     let fixture = Fixture::new(&default_table(NEW_AND_SENT)).await;
@@ -110,7 +110,7 @@ async fn a_label_that_an_enum_gets_takes_no_words_place() {
     assert!(failure.contains("outbox.mark.published = \"sent\" or = \"published\""), "{failure}");
     let named = MarkConfig { published: Some("sent".to_owned()), ..status.clone() };
     fixture.worker(polling().with_mark(named)).await;
-    // What is no label any more cannot be named.
+    // A label that is gone cannot be named.
     fixture.run("alter type state rename value 'sent' to 'done'").await;
     let failure = refused(&mut worker).await;
     assert!(failure.contains("outbox.mark.published = \"published\"; name"), "{failure}");

@@ -26,11 +26,10 @@ pub struct OlderRows {
 }
 
 /// The column that gives the rows of a table their age.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AgeColumn {
     /// Not known: what the configuration maps does not fit the table, or an earlier version wrote
     /// the record.
-    #[default]
     Unknown,
     /// No column does.
     None,

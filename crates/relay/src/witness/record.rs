@@ -307,11 +307,13 @@ impl Witness {
             }
         }
         let Some(next) = &now.next else { return since };
-        for (place, age) in now.relations.iter().flat_map(|table| places(table.oid, now)) {
-            let Some(known) = since.get(&place) else { continue };
-            let read = known.aged_by(age, next.since(place.oid, age));
-            if read != *known {
-                Arc::make_mut(&mut since).insert(place, read);
+        for table in &now.relations {
+            for place in table.places() {
+                let Some(known) = since.get(&place) else { continue };
+                let read = known.aged_by(table.age, next.since(place.oid, table.age));
+                if read != *known {
+                    Arc::make_mut(&mut since).insert(place, read);
+                }
             }
         }
         since

@@ -364,9 +364,9 @@ fn age(
     name: &TableName,
     (columns, kinds): (&[String], &[(i16, u32)]),
 ) -> AgeColumn {
-    let configured = outboxes.tables.iter().find(|table| table.name == *name).cloned();
-    let any = || outboxes.tables.is_empty().then(|| OutboxTable::with_defaults(name.clone()));
-    let mapped = configured.or_else(any).and_then(|outbox| row_columns(&outbox, columns).ok());
+    let any = outboxes.tables.is_empty().then(|| OutboxTable::with_defaults(name.clone()));
+    let outbox = outboxes.tables.iter().chain(&any).find(|table| table.name == *name);
+    let mapped = outbox.and_then(|outbox| row_columns(outbox, columns).ok());
     let name = match (&outboxes.age_column, mapped) {
         (Some(name), _) => Some(name.as_str()),
         (None, Some(mapped)) => mapped.time,

@@ -59,12 +59,12 @@ struct Index {
     /// Columns and condition.
     definition: String,
     /// What its comment says beside that.
-    decided: Option<Decided>,
+    decided: Option<NotedMarks>,
 }
 
 /// What decides whether a row is published, as the comment of an index notes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Decided {
+struct NotedMarks {
     how: MarkHow,
     column: Option<String>,
     words: Option<Words>,
@@ -82,7 +82,7 @@ impl Index {
 
 /// The definition in a comment, and what decides, where it says that: earlier versions have not
 /// noted it.
-fn read_comment(comment: &str) -> (&str, Option<Decided>) {
+fn read_comment(comment: &str) -> (&str, Option<NotedMarks>) {
     // A text or a name within the definition may have the same words, with more behind them.
     let noted = comment.match_indices(DECIDED_BY).find_map(|(at, _)| {
         let (definition, rest) = comment.split_at_checked(at)?;
@@ -92,7 +92,7 @@ fn read_comment(comment: &str) -> (&str, Option<Decided>) {
     noted.unwrap_or((comment, None))
 }
 
-impl Decided {
+impl NotedMarks {
     fn now(table: &PolledTable) -> Self {
         let marks = &table.marks;
         let how = match marks.decides {
@@ -140,7 +140,7 @@ impl PolledTable {
         let Some(comment) = made.and_then(|it| it.comment.as_deref()) else { return Ok(()) };
         let (made_for, noted) = read_comment(comment);
         let Some(noted) = noted else { return self.check_definition(config, made_for) };
-        let now = Decided::now(self);
+        let now = NotedMarks::now(self);
         if noted.column == now.column {
             return self.check_words(config, &noted, &now);
         }
@@ -177,8 +177,8 @@ impl PolledTable {
     fn check_words(
         &self,
         config: &MarkConfig,
-        noted: &Decided,
-        now: &Decided,
+        noted: &NotedMarks,
+        now: &NotedMarks,
     ) -> Result<(), Failure> {
         let name = self.marks.status.as_ref().map(|status| status.column.as_str());
         let name = name.or((now.how == MarkHow::Delete).then_some(STATUS));
@@ -246,7 +246,7 @@ fn pending(table: &PolledTable) -> Index {
         purpose: "finds pending rows in their order, however many are published",
         name: index_name(PENDING_INDEX, table.name()),
         definition: format!("({}) where {}", order.join(", "), and(&conditions)),
-        decided: Some(Decided::now(table)),
+        decided: Some(NotedMarks::now(table)),
     }
 }
 
@@ -391,7 +391,7 @@ mod tests {
             purpose: "",
             name: String::new(),
             definition: format!("(\", decided by \") where x in ({})", literal(word)),
-            decided: Some(Decided { how, column, words: Some(words) }),
+            decided: Some(NotedMarks { how, column, words: Some(words) }),
         };
         assert_eq!(
             read_comment(&index.comment()),
@@ -429,7 +429,7 @@ mod tests {
     #[test]
     fn a_column_is_compared_unless_the_configuration_names_it() {
         let noted = |how, column: Option<&str>| {
-            let decided = Decided { how, column: column.map(str::to_owned), words: None };
+            let decided = NotedMarks { how, column: column.map(str::to_owned), words: None };
             found(&format!("(\"id\") where \"published_at\" = ''{DECIDED_BY}{}", json!(decided)))
         };
         let check = |how, column: Option<&str>, noted| {

@@ -541,7 +541,7 @@ mod tests {
         assert_eq!(changed(&before, &after, &named("published")), "");
         let renamed = labels(&["new", "published"]);
         assert_eq!(changed(&before, &renamed, &none), format!("{published}\"published\""));
-        // What is configured for another state is no word for this one.
+        // A word that is configured for another state does not count for this one.
         let failed = MarkConfig { failed: word("sent"), ..none.clone() };
         assert_eq!(changed(&before, &after, &failed), format!("{published}\"published\""));
         let failed = "failed was no word, and is \"failed\" now: outbox.mark.failed = \"failed\"";
