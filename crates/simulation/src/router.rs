@@ -98,6 +98,9 @@ pub struct SimulatedRouter {
     pub last_state_topic_read: u64,
     /// What the last answer said; None without a record.
     pub read_witness: Option<Witness>,
+    /// The last generation that an acceptance began, of those that any answer had: this process
+    /// knows of the acceptance, though Kafka may have lost it meanwhile.
+    pub accepted_in: u64,
     /// Requests to the table of held events, by their numbers, in the order in which they were
     /// made.
     pub held: VecDeque<(u64, PendingHeld)>,
@@ -196,6 +199,7 @@ impl SimulatedRouter {
             state_topic_reads: VecDeque::new(),
             last_state_topic_read: 0,
             read_witness: None,
+            accepted_in: 0,
             held: VecDeque::new(),
             last_held: 0,
             has_begun: false,
@@ -230,6 +234,20 @@ impl SimulatedRouter {
     /// the session began with.
     pub fn is_to_write_first(&self) -> bool {
         self.standing <= self.read_witness.as_ref().map(standing)
+    }
+
+    /// The answer to a read of the state topic says this.
+    pub fn take_read_witness(&mut self, known: Option<&Witness>) {
+        self.read_witness = known.cloned();
+        let accepted = known.into_iter().flat_map(|known| &known.accepted);
+        let last = accepted.map(|one| one.generation).max();
+        self.accepted_in = self.accepted_in.max(last.unwrap_or(0));
+    }
+
+    /// Whether the record has a gap that no acceptance has closed which this process knows of. Gaps
+    /// of a generation before it are closed: a process that never read it may write them later.
+    pub fn knows_open_gap(&self, known: &Witness) -> bool {
+        !known.gaps.is_empty() && known.generation >= self.accepted_in
     }
 
     /// The index of a topic that the core knows by number.

@@ -47,12 +47,12 @@ impl World {
         let before = self.stream_to_begin(router).filter(|_| is_last);
         let known = read.as_ref().ok().and_then(|read| combine(&read.records).ok().flatten());
         if is_last {
-            self.routers[router].read_witness.clone_from(&known);
+            self.routers[router].take_read_witness(known.as_ref());
         }
         self.input(router, Input::StateTopic(number, read));
         if before.is_some()
             && before == self.stream_to_begin(router)
-            && known.is_some_and(|known| !known.gaps.is_empty())
+            && known.is_some_and(|known| self.routers[router].knows_open_gap(&known))
         {
             self.checker.report_violation(Invariant::S11Reporting, || {
                 "a session begins although a gap is open".to_owned()
