@@ -357,8 +357,15 @@ impl Database {
         self.end_waits();
     }
 
-    /// Ends every connection, and forgets what is not saved.
+    /// Recovers from a crash. Ids that no WAL has are given again; those of the model are all in
+    /// WAL.
     pub fn crash(&mut self) {
+        self.lose_sessions();
+        self.begin_to_write();
+    }
+
+    /// Ends every connection, and forgets what is not saved.
+    pub fn lose_sessions(&mut self) {
         self.running.retain(|running| running.is_prepared);
         self.creation = None;
         self.lock = None;
@@ -366,7 +373,11 @@ impl Database {
             (slot.confirmed, slot.catalog_xmin) = slot.saved;
             slot.holder = None;
         }
-        // Ids that no WAL has are given again; those of the model are all in WAL.
+    }
+
+    /// The end of recovery is a record of its own. A standby writes none before it is promoted: WAL
+    /// up to the switch point is its primary's.
+    pub fn begin_to_write(&mut self) {
         self.wal += 10;
     }
 }

@@ -185,7 +185,7 @@ impl RepairsWorld {
                 self.copy = self.site.database.clone();
                 // A standby ends what ran on its primary, and a backup has no session; what is
                 // prepared is there.
-                self.copy.crash();
+                self.copy.lose_sessions();
                 None
             }
             _ => {
@@ -202,6 +202,7 @@ impl RepairsWorld {
         let mut promoted = self.copy.clone();
         promoted.timelines.push((promoted.history.timeline, promoted.wal));
         promoted.history.timeline += 1;
+        promoted.begin_to_write();
         let kept = promoted.slot;
         promoted.slot = None;
         match self.random.below(3) {
@@ -225,6 +226,7 @@ impl RepairsWorld {
     /// has it.
     fn restore(&mut self) -> &'static str {
         let mut restored = self.copy.clone();
+        restored.begin_to_write();
         let is_snapshot = self.random.one_in(2);
         if !is_snapshot {
             restored.slot = None;
