@@ -90,7 +90,8 @@ pub struct SimulatedRouter {
     pub epoch: u64,
     /// The request to the server that is pending.
     pub request: PendingRequest,
-    /// The standing of the last record that it has written to the state topic.
+    /// The standing of the last record that it has written to the state topic; `None` again after
+    /// Kafka has lost writes.
     pub standing: Option<Standing>,
     /// Pending reads of the state topic, by their numbers.
     pub state_topic_reads: VecDeque<(u64, PendingRead)>,

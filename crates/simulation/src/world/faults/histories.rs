@@ -236,6 +236,8 @@ impl World {
         let lost = 1 + self.random.index(6);
         self.kafka.state.keep(writes.saturating_sub(lost));
         self.fail_every_producer();
+        // None of their former writes is stored later, and what is left of the topic counts.
+        self.routers.iter_mut().for_each(|router| router.standing = None);
         self.expected_failure.allow(Fault::LoseWrites.causes());
         let Some(left) = self.kafka.state.best() else {
             self.is_state_topic_lost = true;
