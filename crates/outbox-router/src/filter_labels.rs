@@ -1,13 +1,19 @@
-//! The words of `where` where the column is an enum. The stream names no labels, so the database is
-//! asked, at the beginning of a session and by commands: a label that is misspelt or was renamed
-//! would leave out rows, or let them through, and nothing would say so. A session ends at a value
-//! that is none of the labels: it was renamed or added since, or before the row was written.
+//! The words of `where` where the column is an enum, or of a user's type that has no words: an
+//! array, a row, or a range. The stream names no labels, so the database is asked, at the beginning
+//! of a session and by commands: a label that is misspelt or was renamed would leave out rows, or
+//! let them through, and nothing would say so. A session ends at a value that is none of the
+//! labels: it was renamed or added since, or before the row was written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use relay::{Case, Failure, Oid, Outboxes, RowFilter, TableName, source::FilterLabels};
 
 use crate::postgres::{TextQuery, quote_literal};
+
+/// SQL: whether a type, of these that `pg_type` calls `y`, has no values but its labels; an array,
+/// a row, or a range has no label. Of the built-in ones the core knows which words it reads.
+pub(crate) const IS_CLOSED: &str =
+    "(y.oid >= 16384 and (y.typtype in ('e', 'c', 'r', 'm') or y.typcategory = 'A'))";
 
 /// # Errors
 /// A word is none of the labels.
@@ -20,11 +26,13 @@ pub(crate) fn check_labels(
     let Some(word) = filter.values.iter().find(|word| !labels.contains(word)) else {
         return Ok(());
     };
-    let what = format!(
-        "where of {table} has the word {word:?}, and column {} is an enum that has no such label, but {}",
-        filter.column,
-        labels.join(", ")
-    );
+    let column = &filter.column;
+    let why = if labels.is_empty() {
+        "is of a type without labels, such as an array, and no value of it is a word".to_owned()
+    } else {
+        format!("is an enum that has no such label, but {}", labels.join(", "))
+    };
+    let what = format!("where of {table} has the word {word:?}, and column {column} {why}");
     Err(Failure::of(Case::FilterWord, what))
 }
 
@@ -53,11 +61,12 @@ pub(crate) async fn check_filters(
            union all \
            select base.relation, base.name, t.typbasetype, base.declared from base \
              join pg_type t on t.oid = base.type where t.typtype = 'd') \
-         select n.nspname, c.relname, base.relation, base.name, base.declared, e.enumlabel \
+         select n.nspname, c.relname, base.relation, base.name, base.declared, {IS_CLOSED}, \
+           e.enumlabel \
          from base \
            left join pg_enum e on e.enumtypid = base.type \
            join pg_class c on c.oid = base.relation join pg_namespace n on n.oid = c.relnamespace \
-           join pg_type last on last.oid = base.type and last.typtype <> 'd' \
+           join pg_type y on y.oid = base.type and y.typtype <> 'd' \
          where c.relkind in ('r', 'p') and c.relnamespace <> 'pg_catalog'::regnamespace \
          order by base.relation, base.name, e.enumsortorder",
         columns.join(", ")
@@ -68,6 +77,9 @@ pub(crate) async fn check_filters(
         let (table, column) = (Oid::from_u32(row.parsed()?), row.text()?);
         let of_type = row.parsed()?;
         found.add(table, &column, of_type);
+        if row.boolean()? {
+            found.close(of_type);
+        }
         if let Some(label) = row.nullable()? {
             found.add_label(of_type, label);
         }

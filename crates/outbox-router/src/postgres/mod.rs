@@ -62,6 +62,7 @@ pub use replication::{CreatedSlot, Failover, IdentifySystem, ReplicationConnecti
 pub use require_auth::{Method, RequireAuth};
 pub(crate) use row_content::{content, content_sql};
 pub use row_security::{HiddenRows, hidden_rows};
+pub(crate) use sql::NEVER_NULL;
 pub use sql::{Session, SqlConnection, connect_sql, connect_sql_announced, connect_sql_for};
 pub use startup::VALUE_FORMS;
 pub use stream::{Incoming, Output, ReplicationStream, STATUS_UPDATE_BYTES};

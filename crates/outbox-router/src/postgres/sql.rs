@@ -25,6 +25,13 @@ pub(crate) const DURABLE: &str = "\
     select pg_catalog.set_config('synchronous_commit', 'local', false) \
       where pg_catalog.current_setting('synchronous_commit') = 'off'";
 
+/// An expression: whether no row has NULL in the column that `pg_attribute` calls `a`. From
+/// PostgreSQL 18 on `attnotnull` may stand for a constraint that older rows need not meet
+/// (`NOT NULL NOT VALID`).
+pub(crate) const NEVER_NULL: &str = "\
+    a.attnotnull and not exists (select from pg_constraint n where n.conrelid = a.attrelid \
+      and n.contype = 'n' and n.conkey = array[a.attnum] and not n.convalidated)";
+
 /// Statements after which no limit of a role or a database ends a session that waits, or a long
 /// transaction (`transaction_timeout` is of PostgreSQL 17, `idle_session_timeout` of 14).
 pub(crate) const NO_TIMEOUTS: &str = "set idle_in_transaction_session_timeout = 0; \

@@ -11,7 +11,7 @@ use super::{
     session::{Session, malformed, number, text},
     time::TimeColumn,
 };
-use crate::postgres::quote_literal;
+use crate::postgres::{NEVER_NULL, quote_literal};
 
 /// Where the table's rows are, and from where on they are events, by the witness. A partition of
 /// which that is not known is left out.
@@ -71,17 +71,20 @@ pub(super) fn has_event_sql(parts: &[EventPart], time: &TimeColumn, next: &str) 
     }
     let root = parts.iter().find(|part| part.links.is_empty());
     let root = root.map_or(0, |root| root.oid.as_u32());
-    let is_aged_by = |number: i16, type_oid: u32| {
+    let is_aged_by = |number: i16, type_oid: u32, is_never_null: bool| {
+        let not = if is_never_null { "" } else { "not " };
         format!(
             "exists (select from pg_attribute a where a.attrelid = {root} and a.attname = {} \
-               and a.attnum = {number} and a.atttypid = {type_oid})",
+               and a.attnum = {number} and a.atttypid = {type_oid} \
+               and {not}({NEVER_NULL}))",
             quote_literal(&time.name)
         )
     };
     let is_late = |older: OlderRows| match older.by {
         AgeColumn::Unknown | AgeColumn::None => "false".to_owned(),
-        AgeColumn::Column { number, type_oid } => {
-            format!("{} and {}", time.is_after("t", older.at), is_aged_by(number, type_oid))
+        AgeColumn::Column { number, type_oid, is_never_null } => {
+            let is_aged_by = is_aged_by(number, type_oid, is_never_null);
+            format!("{} and {is_aged_by}", time.is_after("t", older.at))
         }
     };
     let places: Vec<String> = places

@@ -13,6 +13,46 @@ async fn begin(source: &Source) -> Result<Option<Vec<String>>, Failure> {
     Ok(catalog.labels.of(table, "kind").map(<[String]>::to_vec))
 }
 
+/// A word is compared with the text of a row, of an array, or of a range.
+#[tokio::test]
+async fn no_session_begins_with_words_of_a_type_of_users_that_has_none() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    client
+        .batch_execute(
+            "create type kind as enum ('order'); create type pair as (kind kind, at int); \
+             create type kinds as range (subtype = kind); create domain list as kind[]; \
+             create domain word as text; alter table outbox_x add kind kind default 'order'",
+        )
+        .await
+        .unwrap();
+    let mut source = source_at(&postgres);
+    let (column, values) = ("kind".to_owned(), vec!["order".to_owned()]);
+    let filter = RowFilter { column, values, kind: FilterKind::In };
+    source.outboxes.tables.iter_mut().for_each(|table| table.filter = Some(filter.clone()));
+    for (of_type, value) in [
+        ("kind[]", "array[kind]"),
+        ("list", "kind"),
+        ("pair", "(kind[1], 1)::pair"),
+        ("kinds", "kinds((kind).kind, null)"),
+    ] {
+        let change = format!(
+            "alter table outbox_x alter kind drop default; \
+             alter table outbox_x alter kind type {of_type} using {value}"
+        );
+        client.batch_execute(&change).await.unwrap();
+        let failure = begin(&source).await.unwrap_err();
+        assert_eq!(failure.case, Some(Case::FilterWord), "{of_type}: {failure}");
+        assert!(failure.message.contains("kind is of a type without labels"), "{failure}");
+    }
+    client
+        .batch_execute("alter table outbox_x alter kind type word using lower(kind)::text")
+        .await
+        .unwrap();
+    assert_eq!(begin(&source).await.unwrap(), None);
+}
+
 /// The stream would leave out every row, or none.
 #[tokio::test]
 async fn no_session_begins_with_a_word_whose_label_was_renamed() {

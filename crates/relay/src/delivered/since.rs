@@ -33,12 +33,15 @@ pub enum AgeColumn {
     Unknown,
     /// No column does.
     None,
-    /// This one does. ALTER TABLE may give its times another type, and with that other values.
+    /// This one does. ALTER TABLE may give its times another type, and with that other values; and
+    /// before no row may have NULL in it any more, an UPDATE gave one to those that had none.
     Column {
         /// `pg_attribute.attnum`, which no column after it has.
         number: i16,
         /// `pg_attribute.atttypid`.
         type_oid: u32,
+        /// Whether every row has a time (`pg_attribute.attnotnull`, and the constraint is valid).
+        is_never_null: bool,
     },
 }
 
@@ -116,7 +119,7 @@ mod tests {
     use super::*;
 
     fn column(number: i16, type_oid: u32) -> AgeColumn {
-        AgeColumn::Column { number, type_oid }
+        AgeColumn::Column { number, type_oid, is_never_null: true }
     }
 
     /// A row that was updated since has a later transaction than the first, on a server that was
@@ -144,7 +147,9 @@ mod tests {
     #[test]
     fn a_time_of_another_column_shows_nothing() {
         let at = PgTimestamp::from_micros(10);
-        for by in [AgeColumn::Unknown, AgeColumn::None, column(5, 1_184), column(6, 1_114)] {
+        let nullable = AgeColumn::Column { number: 6, type_oid: 1_184, is_never_null: false };
+        let others = [column(5, 1_184), column(6, 1_114), nullable];
+        for by in [AgeColumn::Unknown, AgeColumn::None].into_iter().chain(others) {
             let older = Some(OlderRows { at, by });
             let since = EventsSince { xid: FullXid::from_u64(900), older };
             let time = (Some(PgTimestamp::from_micros(11)), column(6, 1_184));

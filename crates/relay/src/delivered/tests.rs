@@ -251,7 +251,7 @@ fn rows_from_before_their_table_or_partition_are_no_events() {
             xid: FullXid::from_u64(xid),
             older: older.map(|at| OlderRows {
                 at: time(at),
-                by: AgeColumn::Column { number: 5, type_oid: 1_184 },
+                by: AgeColumn::Column { number: 5, type_oid: 1_184, is_never_null: true },
             }),
         },
         links: Vec::new(),
@@ -262,7 +262,7 @@ fn rows_from_before_their_table_or_partition_are_no_events() {
         table: Oid::from_u32(oid),
         xmin: Xid::from_u32(xmin),
         time: at.map(time),
-        aged_by: AgeColumn::Column { number: 5, type_oid: 1_184 },
+        aged_by: AgeColumn::Column { number: 5, type_oid: 1_184, is_never_null: true },
     };
     let is_event = |row| rows.contains(row, next);
     assert!(is_event(row(1, 2, None)) && is_event(row(1, 1_000, None)));

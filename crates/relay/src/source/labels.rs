@@ -7,14 +7,15 @@ use pgoutput::{Lsn, Oid};
 
 use crate::routing::mapping::FIRST_OF_USERS;
 
-/// The labels of the columns that a `where` may name, where those are enums. By the OIDs of their
-/// tables: one that was renamed is the same outbox.
+/// The labels of the columns that a `where` may name, where those are enums; none at all where they
+/// are arrays, rows, or ranges, whose values no word is. By the OIDs of their tables: one that was
+/// renamed is the same outbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilterLabels {
     /// The type of each column, as it is declared.
     types: BTreeMap<Oid, BTreeMap<String, u32>>,
-    /// The labels of those types; empty where the type is neither an enum nor a domain over one.
-    labels: BTreeMap<u32, Vec<String>>,
+    /// The labels of those types; `None` where any word may be a value of the type.
+    labels: BTreeMap<u32, Option<Vec<String>>>,
     /// The end of WAL before they were read.
     read_at: Lsn,
 }
@@ -26,9 +27,14 @@ impl FilterLabels {
         self.labels.entry(of_type).or_default();
     }
 
+    /// Says of a type that it has no values but its labels.
+    pub fn close(&mut self, of_type: u32) {
+        self.labels.entry(of_type).or_default().get_or_insert_default();
+    }
+
     /// Adds a label of a type, once.
     pub fn add_label(&mut self, of_type: u32, label: String) {
-        let labels = self.labels.entry(of_type).or_default();
+        let labels = self.labels.entry(of_type).or_default().get_or_insert_default();
         if !labels.contains(&label) {
             labels.push(label);
         }
@@ -40,10 +46,10 @@ impl FilterLabels {
         Self { read_at, ..self }
     }
 
-    /// Those of one column; `None` where it is no enum, or nothing is known of it.
+    /// Those of one column; `None` where any word may be its value, or nothing is known of it.
     pub fn of(&self, table: Oid, column: &str) -> Option<&[String]> {
         let of_type = self.types.get(&table)?.get(column)?;
-        self.labels.get(of_type).map(Vec::as_slice).filter(|labels| !labels.is_empty())
+        self.labels.get(of_type)?.as_deref()
     }
 
     /// The same for a transaction that commits there, in which the column has this type; none at
@@ -57,11 +63,11 @@ impl FilterLabels {
     ) -> Option<&[String]> {
         let is_later = commit > self.read_at;
         match self.labels.get(&of_type) {
-            Some(labels) if !labels.is_empty() => Some(labels),
-            Some(_) if is_later && of_type >= FIRST_OF_USERS => None,
+            Some(Some(labels)) => Some(labels),
+            Some(None) if is_later && of_type >= FIRST_OF_USERS => None,
             None if is_later && of_type >= FIRST_OF_USERS => Some(&[]),
             // Values of a former type are those of the present one only as far as it has them.
-            Some(_) | None => self.of(table, column),
+            Some(None) | None => self.of(table, column),
         }
     }
 }
@@ -75,6 +81,7 @@ mod tests {
     const DOMAIN: u32 = 16_500;
     const ENUM: u32 = 16_600;
     const UNKNOWN: u32 = 16_700;
+    const ARRAY: u32 = 16_800;
 
     fn labels(of_type: u32) -> FilterLabels {
         let mut known = FilterLabels::default();
@@ -82,7 +89,9 @@ mod tests {
         known.add(Oid::from_u32(6), "status", DOMAIN);
         known.add(Oid::from_u32(7), "status", ENUM);
         known.add_label(ENUM, "a".to_owned());
-        known.add_label(ENUM, "a".to_owned());
+        known.close(ENUM);
+        known.add(Oid::from_u32(9), "status", ARRAY);
+        known.close(ARRAY);
         known.read_at(Lsn::from_u64(100))
     }
 
@@ -100,6 +109,8 @@ mod tests {
             // Rows from before it became an enum, and after it became none.
             (ENUM, TEXT, Some(a), Some(a)),
             (ENUM, DOMAIN, Some(a), None),
+            (TEXT, ARRAY, Some(none), Some(none)),
+            (ARRAY, ARRAY, Some(none), Some(none)),
         ] {
             let known = labels(declared);
             let at = |table: u32, lsn| {

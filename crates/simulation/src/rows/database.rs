@@ -151,7 +151,8 @@ pub struct Database {
     pub slot: Option<u64>,
     /// The time.
     pub clock: u64,
-    /// The column with the times of the rows, by table.
+    /// The column with the times of the rows, by table: at every second step the same one, which
+    /// may have no NULL any more.
     pub times: [i16; 2],
     next_oid: u32,
 }
@@ -217,7 +218,11 @@ impl Database {
 
     /// The column that gives the rows of a table their age.
     pub fn age(&self, table: usize) -> AgeColumn {
-        let column = |number: &i16| AgeColumn::Column { number: *number, type_oid: 1_184 };
+        let column = |step: &i16| AgeColumn::Column {
+            number: step / 2,
+            type_oid: 1_184,
+            is_never_null: step % 2 == 1,
+        };
         self.times.get(table).map_or(AgeColumn::Unknown, column)
     }
 

@@ -11,7 +11,7 @@ use relay::{
     },
 };
 
-use crate::postgres::{TextQuery, TextRow, quote_literal};
+use crate::postgres::{NEVER_NULL, TextQuery, TextRow, quote_literal};
 
 mod altering;
 mod next;
@@ -321,13 +321,14 @@ async fn relations(
     wanted: Wanted<'_>,
     outboxes: &Outboxes,
 ) -> Result<Vec<CatalogRelation>, Failure> {
+    let kind = format!("json_build_array(a.attnum, a.atttypid::int8, {NEVER_NULL})");
     let statement = format!(
         "select c.oid, n.nspname, c.relname, t.xmin::text, c.relkind, c.relispartition, {}, {}, {}, \
            {} \
          from pg_class c join pg_namespace n on n.oid = c.relnamespace \
          left join pg_type t on t.oid = c.reltype {} \
          where c.relkind in ('r', 'p') and ({})",
-        columns("array[a.attnum::int8, a.atttypid::int8]", "true"),
+        columns(&kind, "true"),
         columns_where("true"),
         columns_where("a.attgenerated <> ''"),
         rows::STORAGE,
@@ -341,7 +342,7 @@ async fn relations(
 fn read_relation(mut row: TextRow, outboxes: &Outboxes) -> Result<CatalogRelation, Failure> {
     let (oid, name) = (oid(&mut row)?, read_name(&mut row)?);
     let (named_by, kind) = (row.parsed_nullable()?, read_kind(&mut row)?);
-    let (kinds, columns): (Vec<(i16, u32)>, Vec<String>) = (row.json()?, row.json()?);
+    let (kinds, columns): (Vec<(i16, u32, bool)>, Vec<String>) = (row.json()?, row.json()?);
     Ok(CatalogRelation {
         age: age(outboxes, &name, (&columns, &kinds)),
         oid,
@@ -357,12 +358,12 @@ fn read_relation(mut row: TextRow, outboxes: &Outboxes) -> Result<CatalogRelatio
     })
 }
 
-/// The column that gives the rows of a table their age, of these columns; each with its number and
-/// its type.
+/// The column that gives the rows of a table their age, of these columns; each with its number,
+/// its type, and whether it is never NULL.
 fn age(
     outboxes: &Outboxes,
     name: &TableName,
-    (columns, kinds): (&[String], &[(i16, u32)]),
+    (columns, kinds): (&[String], &[(i16, u32, bool)]),
 ) -> AgeColumn {
     let any = outboxes.tables.is_empty().then(|| OutboxTable::with_defaults(name.clone()));
     let outbox = outboxes.tables.iter().chain(&any).find(|table| table.name == *name);
@@ -374,9 +375,10 @@ fn age(
     };
     let position = name.and_then(|name| columns.iter().position(|column| column == name));
     let kind = position.and_then(|position| kinds.get(position));
-    kind.map_or(AgeColumn::None, |(number, type_oid)| AgeColumn::Column {
+    kind.map_or(AgeColumn::None, |(number, type_oid, is_never_null)| AgeColumn::Column {
         number: *number,
         type_oid: *type_oid,
+        is_never_null: *is_never_null,
     })
 }
 

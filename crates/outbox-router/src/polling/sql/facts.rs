@@ -11,6 +11,8 @@ use super::{
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
 use crate::created_at::NUMBERS;
+use crate::filter_labels::IS_CLOSED;
+use crate::postgres::NEVER_NULL;
 use crate::republish::{
     sql_type::SqlType,
     table_row::{Column, NamedType, TableRow},
@@ -59,7 +61,7 @@ pub(super) struct ColumnFacts {
     /// The type as a cast names it.
     pub(super) sql_type: String,
     pub(super) default: Option<String>,
-    /// The words of an enum.
+    /// The words of an enum; none at all of an array, a row, or a range of users' types.
     #[serde(default)]
     pub(super) labels: Option<Vec<String>>,
     /// The conditions on this column alone.
@@ -211,7 +213,8 @@ fn statement(table: &TableName) -> String {
            select distinct a.atttypid, a.atttypid from attribute a \
            union all \
            select base.named, y.typbasetype from base join pg_type y on y.oid = base.oid \
-           where y.typtype = 'd') \
+           where y.typtype = 'd'), \
+         closed (oid) as (select y.oid from pg_type y where {IS_CLOSED}) \
          select json_build_object('oid', t.oid::int8, \
            'version', current_setting('server_version_num')::int4, \
            'role', current_user::text, 'encoding', current_setting('server_encoding'), \
@@ -251,18 +254,12 @@ fn statement(table: &TableName) -> String {
     )
 }
 
-/// From PostgreSQL 18 on `attnotnull` may stand for a constraint that older rows need not meet
-/// (`NOT NULL NOT VALID`).
-const NEVER_NULL: &str = "\
-    a.attnotnull and not exists (select from pg_constraint n where n.conrelid = a.attrelid \
-      and n.contype = 'n' and n.conkey = array[a.attnum] and not n.convalidated)";
-
 const COLUMNS: &str = "\
     select json_agg(json_build_object('name', a.attname::text, 'oid', a.atttypid::int8, \
         'modifier', a.atttypmod, 'base', y.oid::int8, 'sql_type', format_type(a.atttypid, -1), \
         'default', pg_get_expr(d.adbin, d.adrelid), \
-        'labels', (select json_agg(e.enumlabel::text order by e.enumsortorder) \
-          from pg_enum e where e.enumtypid = y.oid), \
+        'labels', case when y.oid in (select oid from closed) then array_to_json(array(select e.enumlabel::text \
+          from pg_enum e where e.enumtypid = y.oid order by e.enumsortorder)) end, \
         'checks', (select json_agg(pg_get_constraintdef(k.oid)) from pg_constraint k \
           where k.contype = 'c' and (k.conrelid = t.oid and k.conkey = array[a.attnum] \
             or k.contypid <> 0 and k.contypid = a.atttypid)), \

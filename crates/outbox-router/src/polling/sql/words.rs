@@ -40,7 +40,8 @@ const SHOWN_MAX: usize = 12;
 
 /// Whether words can be told from a column of this type.
 pub(super) fn is_suitable(column: &ColumnFacts) -> bool {
-    column.labels.is_some() || column.is_of(&[Type::TEXT, Type::VARCHAR, Type::BPCHAR])
+    column.labels.as_ref().is_some_and(|labels| !labels.is_empty())
+        || column.is_of(&[Type::TEXT, Type::VARCHAR, Type::BPCHAR])
 }
 
 /// The words of a column; `None` where nothing shows that it is the state of a row.

@@ -404,7 +404,7 @@ mod tests {
     }
 
     fn since(xid: u64, older: Option<i64>) -> EventsSince {
-        let by = AgeColumn::Column { number: 7, type_oid: 1_114 };
+        let by = AgeColumn::Column { number: 7, type_oid: 1_114, is_never_null: true };
         let older = older.map(|at| OlderRows { at: PgTimestamp::from_micros(at), by });
         EventsSince { xid: FullXid::from_u64(xid), older }
     }

@@ -15,8 +15,9 @@ use crate::delivered::{AgeColumn, EventsSince, FullXid, OlderRows, Place};
 pub(super) enum SinceText {
     FirstRow(u32, Option<u32>),
     Transaction(u32, Option<u32>, u64, Option<i64>),
-    /// With number and type of the column that gives rows their age, zero where none does.
-    Aged(u32, Option<u32>, u64, i64, i16, u32),
+    /// With number and type of the column that gives rows their age, zero where none does, and
+    /// whether every row has a time.
+    Aged(u32, Option<u32>, u64, i64, i16, u32, bool),
 }
 
 impl SinceText {
@@ -40,9 +41,9 @@ impl SinceText {
         let at = at.as_micros();
         match by {
             AgeColumn::Unknown => Self::Transaction(oid, attached_by, xid, Some(at)),
-            AgeColumn::None => Self::Aged(oid, attached_by, xid, at, 0, 0),
-            AgeColumn::Column { number, type_oid } => {
-                Self::Aged(oid, attached_by, xid, at, number, type_oid)
+            AgeColumn::None => Self::Aged(oid, attached_by, xid, at, 0, 0, false),
+            AgeColumn::Column { number, type_oid, is_never_null } => {
+                Self::Aged(oid, attached_by, xid, at, number, type_oid, is_never_null)
             }
         }
     }
@@ -58,8 +59,8 @@ impl SinceText {
             Self::Transaction(oid, attached_by, xid, older) => {
                 (place(oid, attached_by), since(xid, older, AgeColumn::Unknown))
             }
-            Self::Aged(oid, attached_by, xid, at, number, type_oid) => {
-                let column = AgeColumn::Column { number, type_oid };
+            Self::Aged(oid, attached_by, xid, at, number, type_oid, is_never_null) => {
+                let column = AgeColumn::Column { number, type_oid, is_never_null };
                 let by = if number == 0 { AgeColumn::None } else { column };
                 (place(oid, attached_by), since(xid, Some(at), by))
             }
