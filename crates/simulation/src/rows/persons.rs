@@ -28,8 +28,8 @@ impl RowsWorld {
         Some(if is_rewritten { "rewritten" } else { "updated" })
     }
 
-    /// Rows of a table have their age by a column that is added with the default `now()`, or that is
-    /// filled with it.
+    /// Rows of a table have their age by a column that is added with the default `now()`, or that
+    /// is filled with it.
     pub(super) fn add_time(&mut self) -> Option<&'static str> {
         let table = if self.random.one_in(2) { PARTITIONED } else { PLAIN };
         let parts: Vec<u32> = self.database.reached(table).map(|part| part.oid).collect();
