@@ -198,7 +198,8 @@ impl World {
 
     /// The next session deletes the records that it found, and does not know what a router that has
     /// lost the slot writes later. If such a late record is deleted, its events come again.
-    fn note_late_witness(&mut self, witness: Option<&Witness>) {
+    /// So do those of a record that Kafka loses, where the slot is taken back as well.
+    pub(super) fn note_late_witness(&mut self, witness: Option<&Witness>) {
         let position = witness.map_or(0, |witness| witness.position.as_u64());
         self.late_witness_position = self.late_witness_position.max(position);
     }

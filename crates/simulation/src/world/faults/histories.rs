@@ -232,6 +232,9 @@ impl World {
         let Some(key) = self.kafka.state.best_key().filter(|_| self.is_noticeable()) else {
             return Injection::NotApplicable;
         };
+        // Where the slot was taken back as well, what they cover is sent again.
+        let before = self.kafka.state.best();
+        self.note_late_witness(before.as_ref());
         let writes = self.kafka.state.writes();
         let lost = 1 + self.random.index(6);
         self.kafka.state.keep(writes.saturating_sub(lost));
