@@ -13,6 +13,13 @@ async fn begin(source: &Source) -> Result<Option<Vec<String>>, Failure> {
     Ok(catalog.labels.of(table, "kind").map(<[String]>::to_vec))
 }
 
+/// Has the tables' `where` read the column `kind`, with the word `order`.
+fn filter_by_kind(source: &mut Source, kind: FilterKind) {
+    let (column, values) = ("kind".to_owned(), vec!["order".to_owned()]);
+    let filter = RowFilter { column, values, kind };
+    source.outboxes.tables.iter_mut().for_each(|table| table.filter = Some(filter.clone()));
+}
+
 /// A word is compared with the text of a row, of an array, or of a range.
 #[tokio::test]
 async fn no_session_begins_with_words_of_a_type_of_users_that_has_none() {
@@ -28,9 +35,7 @@ async fn no_session_begins_with_words_of_a_type_of_users_that_has_none() {
         .await
         .unwrap();
     let mut source = source_at(&postgres);
-    let (column, values) = ("kind".to_owned(), vec!["order".to_owned()]);
-    let filter = RowFilter { column, values, kind: FilterKind::In };
-    source.outboxes.tables.iter_mut().for_each(|table| table.filter = Some(filter.clone()));
+    filter_by_kind(&mut source, FilterKind::In);
     for (of_type, value) in [
         ("kind[]", "array[kind]"),
         ("list", "kind"),
@@ -67,9 +72,7 @@ async fn no_session_begins_with_a_word_whose_label_was_renamed() {
         .unwrap();
     let mut source = source_at(&postgres);
     for kind in [FilterKind::In, FilterKind::NotIn] {
-        let (column, values) = ("kind".to_owned(), vec!["order".to_owned()]);
-        let filter = RowFilter { column, values, kind };
-        source.outboxes.tables.iter_mut().for_each(|table| table.filter = Some(filter.clone()));
+        filter_by_kind(&mut source, kind);
         let labels = begin(&source).await.unwrap();
         assert_eq!(labels, Some(["order", "refund"].map(str::to_owned).to_vec()));
         let rename = "alter type kind rename value 'order' to 'purchase'";

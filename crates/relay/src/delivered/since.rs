@@ -34,7 +34,7 @@ pub enum AgeColumn {
     /// No column does.
     None,
     /// This one does. ALTER TABLE may give its times another type, and with that other values; and
-    /// before no row may have NULL in it any more, an UPDATE gave one to those that had none.
+    /// where it was made NOT NULL since, an UPDATE may have given times to rows that had none.
     Column {
         /// `pg_attribute.attnum`, which no column after it has.
         number: i16,

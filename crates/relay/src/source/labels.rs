@@ -89,6 +89,7 @@ mod tests {
         known.add(Oid::from_u32(6), "status", DOMAIN);
         known.add(Oid::from_u32(7), "status", ENUM);
         known.add_label(ENUM, "a".to_owned());
+        known.add_label(ENUM, "a".to_owned());
         known.close(ENUM);
         known.add(Oid::from_u32(9), "status", ARRAY);
         known.close(ARRAY);

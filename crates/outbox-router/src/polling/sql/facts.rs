@@ -214,7 +214,9 @@ fn statement(table: &TableName) -> String {
            union all \
            select base.named, y.typbasetype from base join pg_type y on y.oid = base.oid \
            where y.typtype = 'd'), \
-         closed (oid) as (select y.oid from pg_type y where {IS_CLOSED}) \
+         resolved as ( \
+           select base.named, y.oid, y.typtype, y.typname, y.typnamespace, {IS_CLOSED} as is_closed \
+           from base join pg_type y on y.oid = base.oid where y.typtype <> 'd') \
          select json_build_object('oid', t.oid::int8, \
            'version', current_setting('server_version_num')::int4, \
            'role', current_user::text, 'encoding', current_setting('server_encoding'), \
@@ -246,10 +248,10 @@ fn statement(table: &TableName) -> String {
              where i.indrelid = t.oid and starts_with(x.relname::text, 'outbox_router_')), '[]'), \
            'columns', coalesce(({COLUMNS}), '[]'), \
            'keys', coalesce(({KEYS}), '[]'), \
-           'types', coalesce((select json_agg(json_build_object('oid', b.named::int8, \
+           'types', coalesce((select json_agg(json_build_object('oid', y.named::int8, \
                'schema', n.nspname::text, 'name', y.typname::text)) \
-             from base b join pg_type y on y.oid = b.oid and y.typtype <> 'd' \
-             join pg_namespace n on n.oid = y.typnamespace where b.named >= 10000), '[]'))::text \
+             from resolved y join pg_namespace n on n.oid = y.typnamespace \
+             where y.named >= 10000), '[]'))::text \
          from t"
     )
 }
@@ -258,8 +260,9 @@ const COLUMNS: &str = "\
     select json_agg(json_build_object('name', a.attname::text, 'oid', a.atttypid::int8, \
         'modifier', a.atttypmod, 'base', y.oid::int8, 'sql_type', format_type(a.atttypid, -1), \
         'default', pg_get_expr(d.adbin, d.adrelid), \
-        'labels', case when y.oid in (select oid from closed) then array_to_json(array(select e.enumlabel::text \
-          from pg_enum e where e.enumtypid = y.oid order by e.enumsortorder)) end, \
+        'labels', case when y.is_closed then array_to_json(array( \
+          select e.enumlabel::text from pg_enum e where e.enumtypid = y.oid \
+          order by e.enumsortorder)) end, \
         'checks', (select json_agg(pg_get_constraintdef(k.oid)) from pg_constraint k \
           where k.contype = 'c' and (k.conrelid = t.oid and k.conkey = array[a.attnum] \
             or k.contypid <> 0 and k.contypid = a.atttypid)), \
@@ -281,8 +284,7 @@ const COLUMNS: &str = "\
           case when has_column_privilege(t.oid, a.attnum, 'select') then 'select' end, \
           case when has_column_privilege(t.oid, a.attnum, 'update') then 'update' end], null)) \
       order by a.attnum) \
-    from attribute a join base b on b.named = a.atttypid \
-    join pg_type y on y.oid = b.oid and y.typtype <> 'd' \
+    from attribute a join resolved y on y.named = a.atttypid \
     left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum";
 
 const KEYS: &str = "\
@@ -292,8 +294,8 @@ const KEYS: &str = "\
         from unnest(i.indkey::int2[], i.indclass::oid[]) with ordinality as u (attnum, class, place) \
         join attribute a on a.attrelid = i.indrelid and a.attnum = u.attnum \
           and a.never_null and a.attgenerated = '' \
-          and not exists (select from base b join pg_type y on y.oid = b.oid \
-            where b.named = a.atttypid and y.typtype = 'c') \
+          and not exists ( \
+            select from resolved y where y.named = a.atttypid and y.typtype = 'c') \
         join pg_opclass c on c.oid = u.class \
         join pg_am w on w.oid = c.opcmethod and w.amname = 'btree' \
         join pg_amop m on m.amopfamily = c.opcfamily and m.amopstrategy = 3 \

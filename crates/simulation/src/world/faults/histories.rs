@@ -232,14 +232,14 @@ impl World {
         let Some(key) = self.kafka.state.best_key().filter(|_| self.is_noticeable()) else {
             return Injection::NotApplicable;
         };
-        // Where the slot was taken back as well, what they cover is sent again.
+        // Events that the lost writes cover are sent again where the slot was taken back as well.
         let before = self.kafka.state.best();
         self.note_late_witness(before.as_ref());
         let writes = self.kafka.state.writes();
         let lost = 1 + self.random.index(6);
         self.kafka.state.keep(writes.saturating_sub(lost));
         self.fail_every_producer();
-        // None of their former writes is stored later, and what is left of the topic counts.
+        // Former writes of every process are gone: none is stored behind what it writes next.
         self.routers.iter_mut().for_each(|router| router.standing = None);
         self.expected_failure.allow(Fault::LoseWrites.causes());
         let Some(left) = self.kafka.state.best() else {
