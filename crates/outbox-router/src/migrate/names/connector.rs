@@ -21,6 +21,7 @@ const NO_SOURCE_DLQ: &str = "no effect in Kafka Connect either: it is for sinks"
 const NO_PREFIX: &str = "EventRouter's topics do not have it";
 const JAVA_CLASS: &str = "it is a Java class";
 const NO_TRANSACTIONS: &str = "transaction metadata is not written";
+const AT_LEAST_ONCE: &str = "delivery is at least once; deduplicate by the header id";
 const NO_SCHEMAS: &str = "there are no Connect schemas";
 const TYPES: &str = "a column of hstore or money is refused where Debezium would write it (R008)";
 pub(super) const NAMES_STAY: &str = "names are written as they are";
@@ -52,6 +53,22 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
     carried("outbox.table", &["table.include.list", "table.whitelist"]),
     carried("outbox.key_format", &["key.converter*", "debezium.format.key*"]),
     carried("outbox.value_format", &["value.converter*", "debezium.format.value*"]),
+    // Settings of Confluent's managed connectors.
+    carried("outbox.key_format", &["output.key.format"]),
+    carried("outbox.value_format", &["output.data.format"]),
+    carried("kafka.properties: SASL_SSL with PLAIN", &["kafka.auth.mode"]),
+    carried("kafka.properties: sasl.username", &["kafka.api.key"]),
+    carried("kafka.properties: sasl.password", &["kafka.api.secret"]),
+    carried("", &["kafka.service.account.id"]),
+    by_value(
+        &["json.output.decimal.format"],
+        &["BASE64"],
+        Outcome::Same("the router writes Base64 of a numeric's digits, too"),
+        Outcome::Different(
+            "a numeric is a number in Debezium's JSON; the router writes Base64 of its digits, and \
+             a number with outbox.decimals = \"double\"",
+        ),
+    ),
     carried("kafka.create_topics", &["topic.creation.*"]),
     // What decides how the rest is read.
     carried("", &["connector.class", "transforms", "transforms.*", "predicates", "predicates.*"]),
@@ -187,11 +204,16 @@ pub(in super::super) const CONNECTOR: &[Rule] = &[
         Outcome::Unsupported(NO_TRANSACTIONS),
     ),
     same(NO_TRANSACTIONS, &["transaction.*", "topic.transaction"]),
+    different(
+        "it belongs to exactly.once.support: delivery is at least once; deduplicate by the header \
+         id",
+        &["transaction.boundary", "transaction.boundary.interval.ms"],
+    ),
     by_value(
         &["exactly.once.support"],
         &["requested"],
-        Outcome::Different("delivery is at least once; deduplicate by the header id"),
-        Outcome::Unsupported("delivery is at least once; deduplicate by the header id"),
+        Outcome::Different(AT_LEAST_ONCE),
+        Outcome::Unsupported(AT_LEAST_ONCE),
     ),
     // Errors.
     by_value(

@@ -7,8 +7,12 @@ use super::{
     error::ReadError,
 };
 
-/// Members beside `config` that Connect itself writes about a connector.
-const ABOUT: [&str; 3] = ["tasks", "type", "initial_state"];
+/// Members with a connector's properties; Terraform divides Confluent's in two.
+const CONFIGS: [&str; 3] = ["config", "config_nonsensitive", "config_sensitive"];
+
+/// Members beside them that Connect and Terraform write about a connector.
+const ABOUT: [&str; 7] =
+    ["tasks", "type", "initial_state", "environment", "kafka_cluster", "id", "status"];
 
 pub(super) fn read(text: &str) -> Result<Properties, ReadError> {
     let whole: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
@@ -19,17 +23,13 @@ pub(super) fn read(text: &str) -> Result<Properties, ReadError> {
         let message = message.split(" at line ").next().unwrap_or_default().to_owned();
         ReadError::new(format!("not valid JSON: {message}"), hint).at(error.line())
     })?;
-    let (config, others) = match whole.get("config") {
-        Some(Value::Object(config)) => (config.clone(), whole),
-        Some(_) | None => (whole, Map::new()),
-    };
+    let configs = CONFIGS.iter().filter_map(|name| whole.get(*name)?.as_object());
+    let configs: Vec<&Map<String, Value>> = configs.collect();
+    let is_own =
+        |name: &str| configs.is_empty() || !(CONFIGS.contains(&name) || ABOUT.contains(&name));
+    let own = whole.iter().filter(|(name, _)| is_own(name));
     let mut found = Vec::new();
-    for (name, value) in &others {
-        if name != "config" && !ABOUT.contains(&name.as_str()) {
-            found.push(property(text, name, value)?);
-        }
-    }
-    for (name, value) in &config {
+    for (name, value) in own.chain(configs.iter().copied().flatten()) {
         found.push(property(text, name, value)?);
     }
     // The map is ordered by name; people look for their lines in the order of the file.

@@ -1,6 +1,7 @@
 //! The forms that Debezium's configuration is kept in. The form is told by the content; a file's
 //! name proves nothing.
 
+mod environment;
 mod error;
 mod form;
 mod json;
@@ -30,8 +31,8 @@ pub(super) struct Source {
 
 /// What a file may be.
 const FORMS: &str = "give a connector as JSON (curl http://CONNECT:8083/connectors/NAME), its \
-                     .properties file, application.properties of Debezium Server, or a \
-                     KafkaConnector as YAML";
+                     .properties file, application.properties or the environment variables of Debezium \
+                     Server, or a KafkaConnector, a DebeziumServer or a compose file as YAML";
 
 /// Reads a file in any of the forms.
 pub(super) fn read(text: &str) -> Result<Source, ReadError> {
@@ -45,6 +46,9 @@ pub(super) fn read(text: &str) -> Result<Source, ReadError> {
             let error = ReadError::new("a list, where one connector is expected", FORMS);
             return Err(error.at(number));
         }
+        (_, Some('=')) if let Some(properties) = environment::read(text) => {
+            (Form::ServerProperties, server::as_connector(properties), Vec::new())
+        }
         (_, Some('=')) => {
             let Lines { properties, comment, beyond_ascii } = lines::read(text)?;
             if properties.iter().any(|property| property.name.starts_with("debezium.")) {
@@ -55,7 +59,10 @@ pub(super) fn read(text: &str) -> Result<Source, ReadError> {
                 (Form::ConnectProperties, properties, remarks)
             }
         }
-        (_, Some(_)) => (Form::Yaml, yaml::read(text)?, Vec::new()),
+        (_, Some(_)) => {
+            let (form, properties) = yaml::read(text)?;
+            (form, properties, Vec::new())
+        }
         (_, None) => return Err(unknown(first).at(number)),
     };
     Ok(Source { form, properties, remarks })
@@ -86,6 +93,8 @@ fn unknown(line: &str) -> ReadError {
         "a shell command"
     } else if line.contains("{{") {
         "a template of Helm"
+    } else if line.starts_with("resource ") {
+        "Terraform's language"
     } else if line.starts_with('<') {
         "XML"
     } else {
@@ -95,6 +104,10 @@ fn unknown(line: &str) -> ReadError {
         "a shell command" => "give the JSON after -d or --data alone",
         "a template of Helm" => {
             "render it first: helm template CHART | outbox-router migrate debezium -"
+        }
+        "Terraform's language" => {
+            "give the map config_nonsensitive as JSON: terraform show -json | jq \
+             'first(.. | .config_nonsensitive? // empty)' | outbox-router migrate debezium -"
         }
         _ => FORMS,
     };

@@ -139,6 +139,80 @@ fn debezium_servers_names_become_those_of_a_connector() {
     assert_eq!(source.properties.get("slot.name").unwrap().written, "debezium.source.slot.name");
 }
 
+#[test]
+fn debezium_servers_variables_are_its_properties() {
+    let file = "POSTGRES_PASSWORD=canary\nDEBEZIUM_SOURCE_CONNECTOR_CLASS=C\n# comment\n\
+                DEBEZIUM_TRANSFORMS_O_REGEX='a\\.b'\nDEBEZIUM_SINK_KAFKA_PRODUCER_LINGER_MS=5\n";
+    let map = "services:\n  db:\n    environment:\n      POSTGRES_PASSWORD: canary\n  cdc:\n    \
+               environment:\n      DEBEZIUM_SOURCE_CONNECTOR_CLASS: C\n      \
+               DEBEZIUM_TRANSFORMS_O_REGEX: a\\.b\n      \
+               DEBEZIUM_SINK_KAFKA_PRODUCER_LINGER_MS: 5\n";
+    let list = "services:\n  cdc:\n    environment:\n    - DEBEZIUM_SOURCE_CONNECTOR_CLASS=C\n    \
+                - DEBEZIUM_TRANSFORMS_O_REGEX=a\\.b\n    \
+                - DEBEZIUM_SINK_KAFKA_PRODUCER_LINGER_MS=5\n";
+    for (text, line) in [(file, 5), (map, 9), (list, 6)] {
+        let source = read(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(source.form, Form::ServerProperties);
+        assert_eq!(value(&source, "connector.class").0, "C");
+        assert_eq!(value(&source, "transforms.o.regex").0, "a\\.b", "{text}");
+        assert_eq!(value(&source, "producer.override.linger.ms"), ("5", line), "{text}");
+        let written = &source.properties.get("connector.class").unwrap().written;
+        assert_eq!(written, "DEBEZIUM_SOURCE_CONNECTOR_CLASS");
+        assert!(!format!("{source:?}").contains("canary"), "variables of others");
+    }
+    let dollars = map.replace("a\\.b", "$$$${x}");
+    assert_eq!(value(&read(&dollars).unwrap(), "transforms.o.regex").0, "$${x}", "of compose");
+    let two = format!("{map}  other:\n    environment: [DEBEZIUM_SOURCE_CONNECTOR_CLASS=C]\n");
+    refused(&two, Some(11), "several Debezium Servers", "give one");
+}
+
+#[test]
+fn a_resource_of_debeziums_operator_is_a_debezium_server() {
+    let text = "kind: DebeziumServer\nspec:\n  quarkus:\n    config:\n      log.console.json: false\n  \
+                sink:\n    type: kafka\n    config:\n      producer.acks: all\n  format:\n    key:\n      \
+                type: json\n      config:\n        schemas.enable: false\n  source:\n    class: C\n    \
+                config:\n      slot.name: s\n  transforms:\n  - type: T\n    predicate: p\n    \
+                negate: true\n    config:\n      a.b: x\n  predicates:\n    p:\n      type: P\n      \
+                config:\n        pattern: y\n";
+    let source = read(text).unwrap();
+    assert_eq!(source.form, Form::ServerProperties);
+    for (name, expected) in [
+        ("connector.class", ("C", 16)),
+        ("slot.name", ("s", 18)),
+        ("quarkus.log.console.json", ("false", 5)),
+        ("debezium.sink.type", ("kafka", 7)),
+        ("producer.override.acks", ("all", 9)),
+        ("debezium.format.key", ("json", 12)),
+        ("debezium.format.key.schemas.enable", ("false", 14)),
+        ("transforms", ("t0", 19)),
+        ("transforms.t0.type", ("T", 20)),
+        ("transforms.t0.predicate", ("p", 21)),
+        ("transforms.t0.negate", ("true", 22)),
+        ("transforms.t0.a.b", ("x", 24)),
+        ("predicates", ("p", 25)),
+        ("predicates.p.type", ("P", 27)),
+        ("predicates.p.pattern", ("y", 29)),
+    ] {
+        assert_eq!(value(&source, name), expected, "{name}");
+    }
+    let written = &source.properties.get("slot.name").unwrap().written;
+    assert_eq!(written, "spec.source.config.slot.name");
+    refused(&text.replace("slot.name: s", "slot.name: [s]"), Some(18), "no single value", "flat");
+}
+
+#[test]
+fn terraforms_maps_are_a_configuration() {
+    let text = "{\"id\": \"lcc-1\", \"kafka_cluster\": [{\"id\": \"lkc-1\"}], \n\
+                \"config_nonsensitive\": {\"name\": \"n\",\n\"slot.name\": \"s\"},\n\
+                \"config_sensitive\": {\"database.password\": \"p\"}, \"status\": \"RUNNING\"}";
+    let source = read(text).unwrap();
+    assert_eq!(value(&source, "slot.name"), ("s", 3));
+    assert_eq!(value(&source, "database.password"), ("p", 4));
+    assert_eq!(source.properties.iter().count(), 3);
+    let hcl = "resource \"confluent_connector\" \"cdc\" {\n}\n";
+    refused(hcl, Some(1), "Terraform's language", "terraform show -json | jq 'first(..");
+}
+
 const CONNECTOR: &str = "kind: KafkaConnector\nmetadata:\n  name: one\nspec:\n  class: C\n  \
                          tasksMax: 1\n  config:\n    a.b: \"x\"\n    n: ~\n";
 

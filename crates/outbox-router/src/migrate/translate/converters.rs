@@ -47,6 +47,9 @@ fn known(name: &str) -> Known {
         "BinaryDataConverter" | "ByteBufferConverter" | "ByteArrayConverter" | "binary" => {
             Known::Plain(GivenConverter::Bytes)
         }
+        // Formats of Confluent's managed connectors, whose JSON has no schema.
+        "STRING" => Known::Plain(GivenConverter::String),
+        "JSON" => Known::Plain(GivenConverter::Json),
         "JsonConverter" | "json" | "jsonbytearray"
             if !name.contains("apicurio") && !name.contains("confluent") =>
         {
@@ -57,6 +60,9 @@ fn known(name: &str) -> Known {
         }
         "AvroConverter"
         | "avro"
+        | "AVRO"
+        | "JSON_SR"
+        | "PROTOBUF"
         | "ProtobufConverter"
         | "protobuf"
         | "JsonSchemaConverter"
@@ -126,9 +132,15 @@ fn one(
         }
         Known::Never(why) => {
             let text = format!(
-                "{}: {why}; with --accept the {} is the column as it is",
+                "{}: {why}; with --accept the {} is the column as it is{}",
                 class.value,
-                part.as_str()
+                part.as_str(),
+                match part {
+                    Part::Key =>
+                        ": other bytes, and so other partitions: the order of a key \
+                                  breaks at the switch",
+                    Part::Value => "",
+                }
             );
             let hint = format!("or choose: --{}-converter string, json or bytes", part.as_str());
             context.report.unsupported(PropertyFinding::of(&class, text).hint(hint));
@@ -204,6 +216,13 @@ fn take(context: &mut Context<'_>, part: Part) -> Written {
     let mut class = context.input.take(&converter);
     let mut others = context.input.take_below(&format!("{converter}."));
     let mut schemas = schemas(&mut others);
+    let managed = match part {
+        Part::Key => "output.key.format",
+        Part::Value => "output.data.format",
+    };
+    if class.is_none() && context.form != Form::ServerProperties {
+        class = context.input.take(managed);
+    }
     if context.form == Form::ServerProperties {
         if let Some(class) = class.take() {
             let text = format!(

@@ -15,6 +15,7 @@ const PREFIX: &str = "producer.override.";
 
 /// Where a placeholder of unknown name is filled from.
 const SERVERS: &str = "KAFKA_BOOTSTRAP_SERVERS";
+const USERNAME: &str = "KAFKA_USERNAME";
 const PASSWORD: &str = "KAFKA_PASSWORD";
 
 pub(super) fn translate(context: &mut Context<'_>) {
@@ -28,6 +29,7 @@ pub(super) fn translate(context: &mut Context<'_>) {
     }
     servers(context, &mut producer);
     create_topics(context);
+    managed(context, &producer);
     security(context, &mut producer);
     for property in producer.into_rest() {
         one(context, &property);
@@ -98,6 +100,42 @@ fn create_topics(context: &mut Context<'_>) {
     }
 }
 
+/// Confluent's managed connectors: the router reaches the cluster by a key of its API.
+fn managed(context: &mut Context<'_>, producer: &Properties) {
+    let mode = context.carry("kafka.auth.mode");
+    let account = context.input.take("kafka.service.account.id");
+    let key = context.carry("kafka.api.key");
+    let secret = context.carry("kafka.api.secret");
+    if let Some(account) = &account {
+        let text = format!(
+            "Confluent lets its own connectors in by a service account; the router logs in with an \
+             API key of that account: ${{env:{USERNAME}}} and ${{env:{PASSWORD}}} are read at the \
+             start"
+        );
+        let hint = format!(
+            "confluent api-key create --service-account {} --resource CLUSTER, and set both",
+            account.value
+        );
+        context.report.different(PropertyFinding::of(account, text).hint(hint));
+    }
+    let of_overrides = ["security.protocol", "sasl.mechanism", "sasl.jaas.config"];
+    let is_told = of_overrides.iter().any(|name| producer.get(name).is_some());
+    if is_told || [&mode, &account, &key, &secret].into_iter().all(Option::is_none) {
+        return;
+    }
+    let user = key.map_or_else(|| Text::variable(USERNAME), |key| context.text(&key, USERNAME));
+    let password =
+        secret.map_or_else(|| Text::variable(PASSWORD), |text| context.secret(&text, PASSWORD));
+    for (name, text) in [
+        ("\"security.protocol\"", Text::literal("SASL_SSL")),
+        ("\"sasl.mechanism\"", Text::literal("PLAIN")),
+        ("\"sasl.username\"", user),
+        ("\"sasl.password\"", password),
+    ] {
+        context.draft.properties.text(name, &text);
+    }
+}
+
 /// SASL: the line for Java's login modules becomes two properties.
 fn security(context: &mut Context<'_>, producer: &mut Properties) {
     let is = |name: &str, word: &str| producer.get(name).is_some_and(|property| property.is(word));
@@ -114,7 +152,7 @@ fn security(context: &mut Context<'_>, producer: &mut Properties) {
         Ok(login) => {
             context.report.carried(&line, "kafka.properties: sasl.username, sasl.password");
             let of = |value: String| Property { value, ..line.clone() };
-            let username = context.text(&of(login.username), "KAFKA_USERNAME");
+            let username = context.text(&of(login.username), USERNAME);
             let password = context.secret(&of(login.password), PASSWORD);
             context.draft.properties.text("\"sasl.username\"", &username);
             context.draft.properties.text("\"sasl.password\"", &password);

@@ -2,8 +2,9 @@
 //! router does not take.
 
 use super::{
-    super::{draft::Text, names, report::PropertyFinding},
+    super::{draft::Text, names, properties::Property, report::PropertyFinding},
     context::Context,
+    refuse::MANAGED,
 };
 
 /// Debezium's default slot and publication: the router uses those that exist.
@@ -25,29 +26,42 @@ pub(super) fn translate(context: &mut Context<'_>) {
             context.report.different(PropertyFinding::of(&name, text));
         }
     }
-    if let Some(class) = context.input.take("connector.class") {
-        context.report.carried(&class, "PostgreSQL, by its logical replication");
+    let class = context.input.take("connector.class");
+    if let Some(class) = &class {
+        context.report.carried(class, "PostgreSQL, by its logical replication");
     }
-    plugin(context);
+    plugin(context, class.as_ref());
     snapshot(context);
     prefix(context);
 }
 
-fn plugin(context: &mut Context<'_>) {
-    let text = "the slot of that name decodes with Debezium's default, decoderbufs; the router \
-                needs pgoutput";
-    let hint = "give postgres.slot another name, or drop that slot first; outbox-router setup \
-                creates it";
-    match context.input.take("plugin.name") {
-        Some(plugin) if plugin.is("pgoutput") => {
-            context.report.carried(&plugin, "the router reads pgoutput");
-        }
+fn plugin(context: &mut Context<'_>, class: Option<&Property>) {
+    const CARRIED: &str = "the router reads pgoutput";
+    let plugin = context.input.take("plugin.name");
+    let text = match &plugin {
+        Some(plugin) if plugin.is("pgoutput") => return context.report.carried(plugin, CARRIED),
         Some(plugin) => {
-            let text = text.replace("Debezium's default, decoderbufs", &plugin.value);
-            context.report.different(PropertyFinding::of(&plugin, text).hint(hint));
+            format!(
+                "the slot of that name decodes with {}; the router needs pgoutput",
+                plugin.value
+            )
         }
-        None => context.report.different(PropertyFinding::absent("plugin.name", text).hint(hint)),
-    }
+        // Confluent's managed connector has no such property, and makes its slot with pgoutput.
+        None if class.is_some_and(|class| class.is(MANAGED)) => {
+            return context.report.carried.push(PropertyFinding::absent("plugin.name", CARRIED));
+        }
+        None => "the slot of that name decodes with Debezium's default, decoderbufs; the router \
+                 needs pgoutput"
+            .to_owned(),
+    };
+    let finding = match &plugin {
+        Some(plugin) => PropertyFinding::of(plugin, text),
+        None => PropertyFinding::absent("plugin.name", text),
+    };
+    let hint = "give postgres.slot another name, and outbox-router setup creates it; drop the \
+                connector's slot when the connector has sent everything from before, because what \
+                it has yet to send is lost with its slot";
+    context.report.different(finding.hint(hint));
 }
 
 fn snapshot(context: &mut Context<'_>) {

@@ -19,8 +19,8 @@ pub(super) struct Predicates(Vec<Property>);
 enum Passes {
     /// Every row of the outbox.
     AllRows,
-    /// The topics that match this pattern.
-    Topics(String),
+    /// The topics that match this pattern, or all others.
+    Topics { pattern: String, selects: Selects },
     /// Some rows, by another property of their records.
     SomeRows,
 }
@@ -62,8 +62,8 @@ impl Predicates {
         for property in [&predicate].into_iter().chain(others()) {
             context.report.carried(property, HARMLESS);
         }
-        let Passes::Topics(pattern) = passes else { return None };
-        Some(TopicPattern::new(context, predicate, pattern))
+        let Passes::Topics { pattern, selects } = passes else { return None };
+        Some(TopicPattern::new(context, predicate, pattern, selects))
     }
 
     fn passes(&self, predicate: &str, negate: Option<&Property>) -> Passes {
@@ -74,19 +74,29 @@ impl Predicates {
         let is_negated = negate.is_some_and(|negate| negate.is("true"));
         let class = of("type").and_then(|class| class.value.rsplit('.').next());
         match (class, is_negated) {
-            (Some("TopicNameMatches"), false) => {
-                Passes::Topics(of("pattern").map(|one| one.value.clone()).unwrap_or_default())
-            }
+            (Some("TopicNameMatches"), _) => Passes::Topics {
+                pattern: of("pattern").map(|one| one.value.clone()).unwrap_or_default(),
+                selects: if is_negated { Selects::Others } else { Selects::Matching },
+            },
             (Some("RecordIsTombstone"), true) => Passes::AllRows,
             _ => Passes::SomeRows,
         }
     }
 }
 
+/// The topics that a pattern selects.
+#[derive(PartialEq, Eq)]
+enum Selects {
+    Matching,
+    /// Those that do not match: the predicate is negated.
+    Others,
+}
+
 /// A predicate that lets the records of some topics reach EventRouter.
 pub(super) struct TopicPattern {
     predicate: Property,
     pattern: String,
+    selects: Selects,
     /// `None` where the router cannot read it.
     regex: Option<JavaRegex>,
     /// What stands before schema and table in a topic; `None` where it is not known.
@@ -95,7 +105,7 @@ pub(super) struct TopicPattern {
 }
 
 impl TopicPattern {
-    fn new(context: &Context<'_>, predicate: Property, pattern: String) -> Self {
+    fn new(context: &Context<'_>, predicate: Property, pattern: String, selects: Selects) -> Self {
         let of = |name: &str| context.input.get(name).map(|property| property.value.clone());
         let is_filled_later = |text: &str| text.contains("${");
         let delimiter = of("topic.delimiter").unwrap_or_else(|| ".".to_owned());
@@ -109,6 +119,7 @@ impl TopicPattern {
                 .filter(|pattern| !is_filled_later(pattern))
                 .and_then(|pattern| JavaRegex::parse(pattern).ok()),
             pattern,
+            selects,
             prefix: prefix.filter(|prefix| is_by_schema && !is_filled_later(prefix)),
             delimiter,
         }
@@ -117,11 +128,15 @@ impl TopicPattern {
     /// Whether the table's records reach EventRouter; `None` where that is not known.
     pub(super) fn selects(&self, table: &TableName) -> Option<bool> {
         let (regex, prefix) = (self.regex.as_ref()?, self.prefix.as_deref()?);
-        Some(regex.matches(&self.topic(prefix, table)))
+        let is_match = regex.matches(&self.topic(prefix, table));
+        Some(is_match == (self.selects == Selects::Matching))
     }
 
     /// The table that the pattern means, where it is the name of one topic.
     pub(super) fn table(&self) -> Option<TableName> {
+        if self.selects == Selects::Others {
+            return None;
+        }
         let plain = self.pattern.replace("\\.", ".");
         let plain = plain.strip_prefix('^').unwrap_or(&plain);
         let rest = plain.strip_prefix(self.prefix.as_deref()?)?.strip_prefix(&self.delimiter)?;

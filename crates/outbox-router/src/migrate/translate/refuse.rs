@@ -2,12 +2,11 @@
 
 use super::{super::report::PropertyFinding, context::Context};
 
+/// Confluent's managed connector of Debezium's code.
+pub(super) const MANAGED: &str = "PostgresCdcSourceV2";
+
 /// The classes of a connector that reads PostgreSQL.
-const POSTGRESQL: [&str; 2] = [
-    "io.debezium.connector.postgresql.PostgresConnector",
-    // Confluent's managed connectors of the same code.
-    "PostgresCdcSourceV2",
-];
+const POSTGRESQL: [&str; 2] = ["io.debezium.connector.postgresql.PostgresConnector", MANAGED];
 
 /// Other databases by a word of the connector's class.
 const DATABASES: [(&str, &str); 11] = [

@@ -4,17 +4,20 @@ use super::{
     super::{
         super::properties::{Properties, Property},
         error::ReadError,
+        form::Form,
+        server,
     },
+    servers,
     tree::Node,
 };
 
 const ONE: &str = "give one KafkaConnector with Debezium's EventRouter";
 
 /// The properties of the one connector in these documents.
-pub(super) fn connector(documents: &[Node]) -> Result<Properties, ReadError> {
+pub(super) fn connector(documents: &[Node]) -> Result<(Form, Properties), ReadError> {
     let mut found = Found::default();
     for document in documents {
-        found.look_at(document, &[]);
+        found.look_at(document, &[])?;
     }
     // Among several connectors, the one that routes an outbox is meant.
     let outboxes: Vec<&Connector<'_>> =
@@ -22,7 +25,7 @@ pub(super) fn connector(documents: &[Node]) -> Result<Properties, ReadError> {
     let connector = match (outboxes.as_slice(), found.connectors.as_slice()) {
         ([one], _) => one,
         ([], [one]) => one,
-        ([], []) => return Err(nothing(documents)),
+        ([], []) => return found.server().unwrap_or_else(|| Err(nothing(documents))),
         ([_, second, ..], _) => {
             let error = ReadError::new("a second connector with an EventRouter", ONE);
             return Err(error.at(second.node.line));
@@ -35,7 +38,7 @@ pub(super) fn connector(documents: &[Node]) -> Result<Properties, ReadError> {
     if let Some(worker) = found.worker {
         add_worker(worker, &mut properties);
     }
-    Ok(properties)
+    Ok((Form::Yaml, properties))
 }
 
 /// What the documents hold.
@@ -43,17 +46,32 @@ pub(super) fn connector(documents: &[Node]) -> Result<Properties, ReadError> {
 struct Found<'n> {
     connectors: Vec<Connector<'n>>,
     worker: Option<&'n Node>,
+    /// Debezium Servers, each with its line.
+    servers: Vec<(usize, Properties)>,
 }
 
 impl<'n> Found<'n> {
-    fn look_at(&mut self, node: &'n Node, parameters: &'n [Node]) {
+    /// The one Debezium Server; `None` where there is none.
+    fn server(self) -> Option<Result<(Form, Properties), ReadError>> {
+        if let [_, (line, _), ..] = self.servers.as_slice() {
+            return Some(Err(ReadError::new("several Debezium Servers", "give one").at(*line)));
+        }
+        let (_, properties) = self.servers.into_iter().next()?;
+        Some(Ok((Form::ServerProperties, server::as_connector(properties))))
+    }
+
+    fn look_at(&mut self, node: &'n Node, parameters: &'n [Node]) -> Result<(), ReadError> {
         match node.get("kind").and_then(Node::text) {
             Some("KafkaConnector") => self.connectors.push(Connector { node, parameters }),
             Some("KafkaConnect") => self.worker = Some(node),
+            Some("DebeziumServer") => {
+                self.servers.push((node.line, servers::of_operator(node)?));
+            }
             Some("Template" | "List") => {
                 let parameters = node.get("parameters").map_or(parameters, Node::items);
                 for list in ["objects", "items"].iter().filter_map(|name| node.get(name)) {
-                    list.items().iter().for_each(|item| self.look_at(item, parameters));
+                    let mut items = list.items().iter();
+                    items.try_for_each(|item| self.look_at(item, parameters))?;
                 }
             }
             Some(_) => {}
@@ -61,8 +79,9 @@ impl<'n> Found<'n> {
             None if settings(node).get("connector.class").is_some() => {
                 self.connectors.push(Connector { node, parameters });
             }
-            None => {}
+            None => self.servers.extend(servers::of_compose(node)),
         }
+        Ok(())
     }
 }
 
@@ -129,11 +148,7 @@ impl Connector<'_> {
         node: &Node,
         to: &mut Properties,
     ) -> Result<(), ReadError> {
-        let text = node.text().ok_or_else(|| {
-            let hint = "a connector's configuration is flat: names with dots, each with one text";
-            ReadError::new(format!("{written} is no single value"), hint).at(node.line)
-        })?;
-        let value = self.filled(text);
+        let value = self.filled(node.single(written)?);
         to.push(Property { written: written.to_owned(), ..Property::new(name, &value, node.line) });
         Ok(())
     }
@@ -184,9 +199,7 @@ fn nothing(documents: &[Node]) -> ReadError {
     let kinds: Vec<&str> =
         documents.iter().filter_map(|document| document.get("kind")?.text()).collect();
     let hint = match kinds.as_slice() {
-        kinds if kinds.contains(&"ConfigMap") || kinds.contains(&"DebeziumServer") => {
-            "give the text of application.properties alone"
-        }
+        kinds if kinds.contains(&"ConfigMap") => "give the text of application.properties alone",
         _ => ONE,
     };
     if kinds.is_empty() {

@@ -61,6 +61,14 @@ impl Node {
             Value::List(_) | Value::Map(_) => None,
         }
     }
+
+    /// The text of a setting, which the file writes under this name.
+    pub(super) fn single(&self, written: &str) -> Result<&str, ReadError> {
+        self.text().ok_or_else(|| {
+            let hint = "a connector's configuration is flat: names with dots, each with one text";
+            ReadError::new(format!("{written} is no single value"), hint).at(self.line)
+        })
+    }
 }
 
 /// Every document of a file.

@@ -19,6 +19,11 @@ fn predicate(list: Option<&str>, pattern: &str, given: &Given) -> Migration {
     debezium(&text, given).unwrap()
 }
 
+/// The same, negated: the topics that match do not reach EventRouter.
+fn negated(list: Option<&str>, pattern: &str) -> Migration {
+    predicate(list, &format!("{pattern}\ntransforms.outbox.negate=true"), &given())
+}
+
 fn told(table: &str) -> Given {
     Given { tables: vec![table.to_owned()], ..given() }
 }
@@ -80,4 +85,20 @@ fn a_predicate_that_cannot_be_read_is_told_where_it_matters() {
         lacks(&migration, PREDICATE, "which of them is not known");
         assert!(predicate(Some("public.outbox"), pattern, &given()).is_complete());
     }
+}
+
+#[test]
+fn a_negated_predicate_leaves_out_the_tables_that_it_matches() {
+    let list = Some("cdc_state.heartbeat_v3,public.outbox");
+    let migration = negated(list, "p[.]cdc_state[.]heartbeat_v3");
+    writes(&migration, &["table = \"public.outbox\""]);
+    writes_nothing_of(&migration, "table = \"cdc_state.heartbeat_v3\"");
+    lacks(&migration, PREDICATE, "p.cdc_state.heartbeat_v3 end with");
+    // Debezium's own heartbeats are in no table.
+    let migration = negated(Some("public.outbox"), "__debezium-heartbeat.*");
+    assert!(migration.is_complete(), "{:#?}", migration.unsupported);
+    writes(&migration, &["table = \"public.outbox\""]);
+    let migration = negated(None, "p[.]cdc_state[.]heartbeat_v3");
+    lacks(&migration, "table.include.list", "--table SCHEMA.TABLE");
+    writes_nothing_of(&migration, "table = \"cdc_state.heartbeat_v3\"");
 }

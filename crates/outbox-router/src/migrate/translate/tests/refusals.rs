@@ -91,7 +91,7 @@ fn other_transforms_are_named_and_a_predicate_on_the_outbox_is_not() {
     assert!(predicate("TopicNameMatches", "false").is_complete());
     assert!(predicate("RecordIsTombstone", "true").is_complete());
     lacks(&predicate("HasHeaderKey", "false"), "transforms.outbox.predicate", "every row");
-    lacks(&predicate("TopicNameMatches", "true"), "transforms.outbox.predicate", "every row");
+    lacks(&predicate("TopicNameMatches", "true"), "transforms.outbox.predicate", "no table of");
 }
 
 #[test]

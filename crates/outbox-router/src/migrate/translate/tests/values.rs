@@ -129,6 +129,57 @@ fn converters_are_carried_or_named() {
 }
 
 #[test]
+fn a_key_of_a_registry_comes_into_other_partitions() {
+    let class = |part: &str| {
+        let from = format!("{part}.converter=org.apache.kafka.connect.storage.StringConverter");
+        let to = format!("{part}.converter=io.confluent.connect.avro.AvroConverter");
+        debezium(&CONNECTOR.replace(&from, &to), &given()).unwrap()
+    };
+    lacks(&class("key"), "key.converter", "other bytes, and so other partitions");
+    let value = class("value");
+    assert!(!has(&value.unsupported, "value.converter", "other partitions"), "a value has none");
+}
+
+#[test]
+fn a_boundary_of_transactions_belongs_to_exactly_once() {
+    for option in ["transaction.boundary=poll", "transaction.boundary.interval.ms=9"] {
+        let name = option.split('=').next().unwrap();
+        differs(&migrate(&format!("{option}\n")), name, "at least once");
+    }
+    let topic = migrate("transaction.topic=t\n");
+    assert!(has(&topic.carried, "transaction.topic", "metadata"));
+}
+
+#[test]
+fn settings_of_confluents_managed_connector_are_translated() {
+    let text = CONNECTOR.lines().filter(|line| !line.contains("converter"));
+    let text = text
+        .collect::<Vec<_>>()
+        .join("\n")
+        .replace("io.debezium.connector.postgresql.PostgresConnector", "PostgresCdcSourceV2");
+    let with = |more: &str| debezium(&format!("{text}\n{more}"), &given()).unwrap();
+    let migration = with(
+        "output.key.format=STRING\noutput.data.format=JSON\njson.output.decimal.format=BASE64\n\
+         kafka.auth.mode=SERVICE_ACCOUNT\nkafka.service.account.id=sa-1\n",
+    );
+    assert!(migration.is_complete(), "{:#?}", migration.unsupported);
+    let user = "\"sasl.username\" = \"${env:KAFKA_USERNAME}\"";
+    let protocol = "\"security.protocol\" = \"SASL_SSL\"";
+    writes(&migration, &["value_format = \"json\"", protocol, user]);
+    writes_nothing_of(&migration, "key_format");
+    differs(&migration, "kafka.service.account.id", "--service-account sa-1");
+    let keyed = with("kafka.auth.mode=KAFKA_API_KEY\nkafka.api.key=K\nkafka.api.secret=canary\n");
+    let password = "\"sasl.password\" = \"${env:KAFKA_PASSWORD}\"";
+    writes(&keyed, &["\"sasl.username\" = \"K\"", password]);
+    assert!(!format!("{keyed:?}").contains("canary"));
+    let registry = with("output.key.format=AVRO\noutput.data.format=JSON_SR\n");
+    lacks(&registry, "output.key.format", "other partitions");
+    lacks(&registry, "output.data.format", "schema registry");
+    let decimals = with("json.output.decimal.format=NUMERIC\n");
+    differs(&decimals, "json.output.decimal.format", "outbox.decimals = \"double\"");
+}
+
+#[test]
 fn without_converters_the_worker_decides_and_a_flag_answers() {
     let text = CONNECTOR.lines().filter(|line| !line.contains("converter"));
     let text = text.collect::<Vec<_>>().join("\n");
@@ -306,4 +357,22 @@ fn heartbeats_end_with_the_connector() {
         let named = format!("{interval}={on}\ntopic.heartbeat.name=pulse\n{topic}");
         differs(&migrate(&named), interval, "in pulse end with the connector");
     }
+}
+
+#[test]
+fn a_slot_of_another_plugin_is_not_to_be_dropped_before_its_rows_are_sent() {
+    let text = CONNECTOR.replace("plugin.name=pgoutput\n", "");
+    for (text, plugin) in
+        [(text.clone(), "decoderbufs"), (format!("{text}plugin.name=wal2json\n"), "wal2json")]
+    {
+        let migration = debezium(&text, &given()).unwrap();
+        differs(&migration, "plugin.name", plugin);
+        differs(&migration, "plugin.name", "what it has yet to send is lost with its slot");
+    }
+    // Confluent's managed connector always has pgoutput.
+    let managed =
+        text.replace("io.debezium.connector.postgresql.PostgresConnector", "PostgresCdcSourceV2");
+    let migration = debezium(&managed, &given()).unwrap();
+    assert!(!has(&migration.different, "plugin.name", ""), "{:#?}", migration.different);
+    assert!(has(&migration.carried, "plugin.name", "pgoutput"), "{:#?}", migration.carried);
 }
