@@ -116,11 +116,15 @@ pub(crate) fn consumer(bootstrap: &str) -> anyhow::Result<BaseConsumer> {
         .create()?)
 }
 
-fn assign_from_start(consumer: &BaseConsumer, topics: &[Arc<str>]) -> anyhow::Result<usize> {
+fn assign_from_start(
+    bootstrap: &str,
+    consumer: &BaseConsumer,
+    topics: &[Arc<str>],
+) -> anyhow::Result<usize> {
     let mut assignment = TopicPartitionList::new();
     for topic in topics {
-        for partition in patiently(|| led_partitions(consumer, topic))? {
-            let (low, _) = watermarks(consumer, topic, partition)?;
+        for partition in patiently(bootstrap, consumer, |one| led_partitions(one, topic))? {
+            let (low, _) = watermarks(bootstrap, consumer, topic, partition)?;
             ensure!(low == 0, "topic \"{topic}\" starts at offset {low}: records were deleted");
             assignment.add_partition_offset(topic, partition, Offset::Offset(0))?;
         }
@@ -131,29 +135,33 @@ fn assign_from_start(consumer: &BaseConsumer, topics: &[Arc<str>]) -> anyhow::Re
 
 /// Where a partition begins and ends.
 pub(crate) fn watermarks(
+    bootstrap: &str,
     consumer: &BaseConsumer,
     topic: &str,
     partition: i32,
 ) -> anyhow::Result<(i64, i64)> {
-    patiently(|| Ok(consumer.fetch_watermarks(topic, partition, REQUEST)?))
+    patiently(bootstrap, consumer, |one| Ok(one.fetch_watermarks(topic, partition, REQUEST)?))
 }
 
 /// Repeats a request that has no answer, as a read is repeated by the client library itself: a
 /// broker on a busy machine may take longer than the limit of one request. For a while after it has
-/// started, or a topic was made, it may not know yet that it leads a partition.
-pub(crate) fn patiently<T>(request: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+/// started, or a topic was made, it may not know yet that it leads a partition. A client that was
+/// told so may keep it (librdkafka 2.12 answers such requests from its cache), so that each
+/// repetition is asked by a client of its own.
+pub(crate) fn patiently<T>(
+    bootstrap: &str,
+    first: &BaseConsumer,
+    request: impl Fn(&BaseConsumer) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let started = Instant::now();
-    loop {
-        match request() {
-            Err(error)
-                if started.elapsed() < NO_PROGRESS_MAX
-                    && error.downcast_ref().is_some_and(may_pass) =>
-            {
-                thread::sleep(POLL);
-            }
-            outcome => return outcome,
-        }
+    let mut outcome = request(first);
+    while started.elapsed() < NO_PROGRESS_MAX
+        && outcome.as_ref().is_err_and(|error| error.downcast_ref().is_some_and(may_pass))
+    {
+        thread::sleep(POLL);
+        outcome = consumer(bootstrap).and_then(|another| request(&another));
     }
+    outcome
 }
 
 fn read_topic(
@@ -162,7 +170,7 @@ fn read_topic(
     mut take: impl FnMut(ConsumedRecord),
 ) -> anyhow::Result<()> {
     let consumer = consumer(bootstrap)?;
-    let mut open = assign_from_start(&consumer, std::slice::from_ref(topic))?;
+    let mut open = assign_from_start(bootstrap, &consumer, std::slice::from_ref(topic))?;
     let mut progress = Instant::now();
     // Each partition reports its end when it is reached; what is appended later is not waited for.
     while open > 0 {
@@ -228,8 +236,9 @@ impl Follower {
     pub async fn start(bootstrap: &str, topics: &[&str]) -> anyhow::Result<Self> {
         let topics: Vec<Arc<str>> = topics.iter().map(|topic| Arc::from(*topic)).collect();
         let consumer = consumer(bootstrap)?;
+        let bootstrap = bootstrap.to_owned();
         let (consumer, topics) = spawn_blocking(move || -> anyhow::Result<_> {
-            assign_from_start(&consumer, &topics)?;
+            assign_from_start(&bootstrap, &consumer, &topics)?;
             Ok((consumer, topics))
         })
         .await??;
@@ -300,20 +309,29 @@ mod tests {
 
     use super::*;
 
-    fn failing_twice(error: RDKafkaErrorCode) -> (anyhow::Result<u32>, u32) {
-        let asked = Cell::new(0);
-        let outcome = patiently(|| {
+    /// The outcome of a request that fails twice, how often it was asked, and how often of the
+    /// client that was asked first.
+    fn failing_twice(error: RDKafkaErrorCode) -> (anyhow::Result<u32>, u32, u32) {
+        let (asked, first_asked) = (Cell::new(0), Cell::new(0));
+        let first = consumer("127.0.0.1:1").unwrap();
+        let outcome = patiently("127.0.0.1:1", &first, |one| {
             asked.set(asked.get() + 1);
+            if std::ptr::eq(one, &raw const first) {
+                first_asked.set(first_asked.get() + 1);
+            }
             ensure!(asked.get() > 2, KafkaError::MetadataFetch(error));
             Ok(asked.get())
         });
-        (outcome, asked.get())
+        (outcome, asked.get(), first_asked.get())
     }
 
     #[test]
-    fn a_request_without_an_answer_is_repeated_and_one_that_is_refused_is_not() {
-        assert_eq!(failing_twice(RDKafkaErrorCode::OperationTimedOut).0.unwrap(), 3);
-        let (refused, asked) = failing_twice(RDKafkaErrorCode::UnknownTopicOrPartition);
+    fn a_request_without_an_answer_is_repeated_by_other_clients_and_one_that_is_refused_is_not() {
+        for error in [RDKafkaErrorCode::OperationTimedOut, RDKafkaErrorCode::UnknownPartition] {
+            let (outcome, asked, first_asked) = failing_twice(error);
+            assert_eq!((outcome.unwrap(), asked, first_asked), (3, 3, 1), "{error}");
+        }
+        let (refused, asked, _) = failing_twice(RDKafkaErrorCode::UnknownTopicOrPartition);
         assert!(refused.is_err());
         assert_eq!(asked, 1);
     }

@@ -5,6 +5,7 @@
 //! they are asked for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -18,6 +19,9 @@ use crate::kafka::led_partitions;
 use crate::reader::{
     ConsumedRecord, NO_PROGRESS_MAX, POLL, consumer, is_transient, patiently, watermarks,
 };
+
+/// How long a client may read nothing before another one reads on.
+const CLIENT_LASTS: Duration = Duration::from_secs(15);
 
 /// One partition, and the offset of the next record that will be read from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +53,7 @@ impl EndOffsets {
 /// The reader, with everything it has read. Its calls block; they need a runtime of several
 /// threads.
 pub struct Tail {
+    bootstrap: String,
     consumer: BaseConsumer,
     positions: Vec<Position>,
     seen: Vec<ConsumedRecord>,
@@ -64,16 +69,26 @@ impl Tail {
         block_in_place(|| {
             let consumer = consumer(bootstrap)?;
             let mut positions = Vec::new();
-            let mut assignment = TopicPartitionList::new();
             for topic in topics {
-                for partition in patiently(|| led_partitions(&consumer, topic))? {
-                    assignment.add_partition_offset(topic, partition, Offset::Offset(0))?;
+                for partition in patiently(bootstrap, &consumer, |one| led_partitions(one, topic))?
+                {
                     positions.push(Position { topic: Arc::from(*topic), partition, next: 0 });
                 }
             }
-            consumer.assign(&assignment)?;
-            Ok(Self { consumer, positions, seen: Vec::new() })
+            let bootstrap = bootstrap.to_owned();
+            let tail = Self { bootstrap, consumer, positions, seen: Vec::new() };
+            tail.assign()?;
+            Ok(tail)
         })
+    }
+
+    /// Reads every partition on from its position.
+    fn assign(&self) -> anyhow::Result<()> {
+        let mut assignment = TopicPartitionList::new();
+        for at in &self.positions {
+            assignment.add_partition_offset(&at.topic, at.partition, Offset::Offset(at.next))?;
+        }
+        Ok(self.consumer.assign(&assignment)?)
     }
 
     /// Where every partition ends now.
@@ -83,7 +98,7 @@ impl Tail {
     /// Fails when a leader cannot be reached.
     pub fn ends(&self) -> anyhow::Result<EndOffsets> {
         let end = |at: &Position| -> anyhow::Result<Position> {
-            let (low, next) = watermarks(&self.consumer, &at.topic, at.partition)?;
+            let (low, next) = watermarks(&self.bootstrap, &self.consumer, &at.topic, at.partition)?;
             ensure!(low == 0, "records of topic \"{}\" were deleted", at.topic);
             Ok(Position { next, ..at.clone() })
         };
@@ -97,7 +112,7 @@ impl Tail {
     /// Fails when reading makes no progress.
     pub fn read_to(&mut self, ends: &EndOffsets) -> anyhow::Result<&[ConsumedRecord]> {
         let before = self.seen.len();
-        let mut progress = Instant::now();
+        let (mut progress, mut assigned) = (Instant::now(), Instant::now());
         while !self.has_reached(ends) {
             match block_in_place(|| self.consumer.poll(POLL)) {
                 Some(Ok(message)) => {
@@ -122,6 +137,12 @@ impl Tail {
                         progress.elapsed() < NO_PROGRESS_MAX,
                         "reading made no progress for {NO_PROGRESS_MAX:?}"
                     );
+                    // A client may keep a leader that is none any more.
+                    if progress.elapsed().min(assigned.elapsed()) > CLIENT_LASTS {
+                        self.consumer = consumer(&self.bootstrap)?;
+                        self.assign()?;
+                        assigned = Instant::now();
+                    }
                 }
             }
         }

@@ -277,11 +277,11 @@ pub async fn delete_topic(bootstrap: &str, name: &str) -> anyhow::Result<()> {
 ///
 /// Fails when the topic does not exist or a leader cannot be reached.
 pub async fn end_offsets(bootstrap: &str, topic: &str) -> anyhow::Result<Vec<i64>> {
-    let topic = topic.to_owned();
+    let (topic, asked) = (topic.to_owned(), bootstrap.to_owned());
     with_consumer(bootstrap, move |consumer| {
         led_partitions(consumer, &topic)?
             .into_iter()
-            .map(|partition| Ok(watermarks(consumer, &topic, partition)?.1))
+            .map(|partition| Ok(watermarks(&asked, consumer, &topic, partition)?.1))
             .collect()
     })
     .await

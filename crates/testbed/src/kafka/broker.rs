@@ -250,6 +250,35 @@ impl Broker {
         }
     }
 
+    /// Copies its disk, in place of an earlier copy, while it does not run.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it runs, or the files cannot be copied.
+    pub fn copy_disk(&self) -> anyhow::Result<()> {
+        self.replace_disk("copy", "data")
+    }
+
+    /// Puts the disk back to its copy, while it does not run.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::copy_disk`].
+    pub fn put_disk_back(&self) -> anyhow::Result<()> {
+        self.replace_disk("data", "copy")
+    }
+
+    fn replace_disk(&self, to: &str, from: &str) -> anyhow::Result<()> {
+        ensure!(self.process.is_none(), "broker {} runs", self.id);
+        let [to, from] = [to, from].map(|name| self.dir.join(name));
+        if to.exists() {
+            std::fs::remove_dir_all(&to)?;
+        }
+        let copied = std::process::Command::new("cp").arg("-a").args([&from, &to]).status()?;
+        ensure!(copied.success(), "{} cannot be copied", from.display());
+        Ok(())
+    }
+
     /// Stops it with SIGSTOP: connections stay open, and nothing answers.
     ///
     /// # Errors
