@@ -61,6 +61,9 @@ keep_in_memory() {
 }
 
 clean_up() {
+    # What failed stays the last that is said.
+    [ "$?" != 0 ] || times
+    rm -f "$slowest"
     if [ -n "${computing:-}" ]; then
         kill -- "-$computing" 2>/dev/null || true
         wait "$computing" || true
@@ -68,17 +71,47 @@ clean_up() {
     fi
     [ -z "$own_tmpdir" ] || rm -rf "$own_tmpdir"
 }
+slowest="$(mktemp)"
 trap clean_up EXIT
 
+# The steps so far, and when each began.
+steps=()
+began=()
 step() {
     [ ! -e "${computed:-}/failed" ] || end_computing
+    steps+=("$*")
+    began+=("$SECONDS")
     printf '\n== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60))
+}
+
+# Where the time went: the steps, and the slowest scenarios.
+times() {
+    local number last=$((${#steps[@]} - 1))
+    if [ -s "$slowest" ]; then
+        printf '\n== the slowest scenarios, in seconds\n'
+        sort -rn "$slowest" | head -n 10
+    fi
+    printf '\n== minutes\n'
+    began+=("$SECONDS")
+    for number in $(seq 0 "$last"); do
+        awk -v from="${began[number]}" -v to="${began[number + 1]}" -v what="${steps[number]}" \
+            'BEGIN { if (to > from) printf "%6.1f  %s\n", (to - from) / 60, what }'
+    done
+    awk -v all="$SECONDS" 'BEGIN { printf "%6.1f  in all\n", all / 60 }'
 }
 
 # Cargo compiles the dependencies anew for each set of features, and that set follows from the
 # packages that are selected. So all tests are of one selection, the workspace; the router alone is
 # built by itself, because the others' features are no part of the product.
-e2e() { tests --test e2e --locked -- "$@"; }
+e2e() {
+    local host
+    host="$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')"
+    (
+        # The harness of a stable compiler says only then how long each test took.
+        export "CARGO_TARGET_${host}_RUNNER=env RUSTC_BOOTSTRAP=1"
+        tests --test e2e --locked -- -Z unstable-options --report-time "$@"
+    )
+}
 
 # A failed test prints the logs of its servers after what it asserts, and a log that is read from
 # its end shows those alone: so the assertions are said once more at the end.
@@ -87,6 +120,7 @@ tests() {
     output="$(mktemp)"
     cargo test --workspace "$@" 2>&1 | tee "$output" || status=$?
     [ "$status" = 0 ] || { printf '\n== failed\n'; grep -A 6 ' panicked at ' "$output" | cut -c 1-600; } || true
+    sed -nE 's/^test ([^ ]+) \.\.\. .*<([0-9.]+)s>$/\2  \1/p' "$output" >>"$slowest"
     rm -f "$output"
     return "$status"
 }

@@ -13,9 +13,10 @@ use testbed::postgres::{
 use testbed::proxy::Proxy;
 use testbed::router::{RouterConfig, RouterProcess, last_lines};
 use testbed::truth::{Format, Mapping};
+use testbed::wait::eventually;
 
 use crate::kafka::{FixtureKafka, topic_prefix};
-use crate::{PUBLICATION, ROLE, SLOT, postgres_version};
+use crate::{LONG_DEADLINE, PUBLICATION, ROLE, SLOT, postgres_version};
 
 /// Where a connection that can be disturbed is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -319,11 +320,56 @@ impl Fixture {
     ///
     /// Fails when it does not come up.
     pub async fn fail_over_to(&mut self, copy: PostgresServer) -> anyhow::Result<()> {
+        self.replace_postgres(copy).await?;
+        self.postgres.start_promoted().await
+    }
+
+    /// Loses the server, and starts a copy of its files in its place, on the same timeline.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the copy does not start.
+    pub async fn restore_from(&mut self, copy: PostgresServer) -> anyhow::Result<()> {
+        self.replace_postgres(copy).await?;
+        self.postgres.start_again().await
+    }
+
+    async fn replace_postgres(&mut self, copy: PostgresServer) -> anyhow::Result<()> {
         self.postgres.kill9().await?;
         drop(std::mem::replace(&mut self.postgres, copy));
         self.config.set("postgres.url", self.postgres.url(ROLE, DATABASE));
-        self.rewrite_config()?;
-        self.postgres.start_promoted().await
+        self.rewrite_config()
+    }
+
+    /// Types a command, and puts the disk of the only broker back to how it is now, once the first
+    /// topic has more than so many records. Returns the exit code, and what the command said.
+    ///
+    /// # Errors
+    ///
+    /// Fails when Kafka is shared, or does not come up; or no such records come.
+    pub async fn taken_back_during(
+        &mut self,
+        line: &[&str],
+        records: i64,
+    ) -> anyhow::Result<(Option<i32>, String)> {
+        let broker = self.kafka.owned()?.broker(1)?;
+        broker.stop().await?;
+        broker.copy_disk()?;
+        broker.start_again().await?;
+        let run = self.router.start_command(line)?;
+        let topic = self.topics.first().context("the fixture has no topic")?;
+        eventually(LONG_DEADLINE, "records of the run", async || {
+            let ends = self.kafka.end_offsets(topic).await?;
+            Ok((ends.iter().sum::<i64>() > records).then_some(()))
+        })
+        .await?;
+        let broker = self.kafka.owned()?.broker(1)?;
+        broker.kill9().await?;
+        broker.put_disk_back()?;
+        broker.start_again().await?;
+        let ended = run.wait_with_output().await?;
+        let [out, err] = [&ended.stdout, &ended.stderr].map(|text| String::from_utf8_lossy(text));
+        Ok((ended.status.code(), format!("{out}{err}")))
     }
 
     /// Starts the router, for the first time or again, and returns when it streams.

@@ -14,7 +14,7 @@ use crate::{
     routing::topic::TopicName,
     source::{Baseline, Gap, Mark},
     state::Condition,
-    witness::{Acceptance, LostTopic, RowsLeftOut},
+    witness::{Acceptance, LostTopic, Notes},
 };
 
 /// Upper bounds of the latency buckets, in seconds; what is slower falls into `+Inf`.
@@ -248,8 +248,8 @@ pub struct WitnessReport {
     /// From where on the rows of outboxes and of their partitions are events, by the same reading;
     /// empty without a state topic.
     pub since: Arc<BTreeMap<Place, EventsSince>>,
-    /// Whether rows were left out of what was sent.
-    pub left_out: RowsLeftOut,
+    /// The database's notes of rows that are in no topic.
+    pub notes: Notes,
 }
 
 /// Whether a session has looked at every topic that was produced to before it: one may have been
@@ -278,7 +278,7 @@ impl Default for WitnessReport {
             topic_look: TopicLook::Complete,
             verified: None,
             since: Arc::default(),
-            left_out: RowsLeftOut::None,
+            notes: Notes::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ use e2e::{
     Fixture, LONG_DEADLINE, PUBLICATION, ROLE, SHORT_DEADLINE, SLOT, wait_committed, wait_settled,
 };
 use serde_json::Value;
+use testbed::kafka::KafkaOptions;
 use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER, ShutdownMode};
 use testbed::wait::eventually;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -449,4 +450,35 @@ async fn a_back_fill_that_reads_its_table_in_another_order_than_before_sends_all
     assert!(said.contains("30000 rows of public.outbox"), "{said}");
     let (missing, _) = fixture.missing_and_doubled(&session).await.unwrap();
     assert_eq!(missing, 0);
+}
+
+/// A broker whose disk is put back to a copy from before the run knows no producer of it, and takes
+/// its next records as if it had those before.
+#[tokio::test]
+async fn a_back_fill_begins_again_where_kafka_was_taken_back_meanwhile() {
+    let builder = Fixture::builder().own_kafka(KafkaOptions::default());
+    let mut fixture = builder.prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    session.execute("SELECT pg_drop_replication_slot($1)", &[&SLOT]).await.unwrap();
+    write(&fixture, &session, 600).await;
+    let line = line(&fixture, &["--backfill", "--rate", "20"]);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let (exit, said) = fixture.taken_back_during(&line, 30).await.unwrap();
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("Kafka was taken back") || said.contains("K014"), "{said}");
+    // Such a broker may give a producer the id of a former one, whose sequence numbers it has.
+    let mut again = setup(&fixture, &["--backfill", "--drop-slot"]).await;
+    for _ in 0..4 {
+        if again.0 == Some(0) {
+            break;
+        }
+        assert!(again.1.contains("error: K0"), "{}", again.1);
+        again = setup(&fixture, &["--backfill", "--drop-slot"]).await;
+    }
+    let (exit, said) = again;
+    assert_eq!(exit, Some(0), "{said}");
+    assert!(said.contains("goes on with run 1"), "{said}");
+    fixture.restart().await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap().0, 0);
 }

@@ -34,6 +34,14 @@ async fn a_command_that_comes_to_such_a_row_names_it_and_ends_and_goes_on_when_i
     let (exit, said) = typed(&fixture, &["run", "--dry-run"]).await;
     assert_eq!(exit, Some(1), "{said}");
     assert!(said.contains("P008"), "{said}");
+    for sought in [&["where", odd.as_str()][..], &["where", "--key", "order-1"]] {
+        let url = fixture.postgres.url(SUPERUSER, DATABASE);
+        let (exit, said) = typed(&fixture, &[sought, &["--admin-url", &url]].concat()).await;
+        assert_eq!(exit, Some(1), "{said}");
+        let named = "P008: a row of public.outbox that was asked for cannot be read: ";
+        assert!(said.contains(named), "{sought:?}: {said}");
+        assert!(said.contains("shorten its values by UPDATE, or delete it"), "{said}");
+    }
     let drop = format!("SELECT pg_drop_replication_slot('{SLOT}')");
     session.batch_execute(&drop).await.unwrap();
 

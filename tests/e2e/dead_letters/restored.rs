@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use e2e::{Fixture, ROLE, SHORT_DEADLINE, text};
+use e2e::{Fixture, SHORT_DEADLINE, text};
 use serde_json::Value;
 use testbed::checker::{CheckOptions, CheckResult, check};
-use testbed::postgres::{DATABASE, PostgresServer, ShutdownMode};
+use testbed::postgres::{PostgresServer, ShutdownMode};
 
 use super::poison::{Poison, only_letter, write_among_innocents};
 use super::{KEYS, builder, drop_letters, open_of, started, states, wait_closed, write};
@@ -32,11 +32,7 @@ async fn back_up(fixture: &mut Fixture) -> PostgresServer {
 /// person has accepted it.
 async fn restore(fixture: &mut Fixture, backup: PostgresServer) {
     fixture.kill_router().await.unwrap();
-    fixture.postgres.kill9().await.unwrap();
-    fixture.postgres = backup;
-    fixture.postgres.start_again().await.unwrap();
-    fixture.config.set("postgres.url", fixture.postgres.url(ROLE, DATABASE));
-    fixture.rewrite_config().unwrap();
+    fixture.restore_from(backup).await.unwrap();
     fixture.router.start_again().unwrap();
     let is_noticed = |status: &Value| text(status, "/reason/code") == Some("P015");
     fixture.router.wait_status("P015", SHORT_DEADLINE, is_noticed).await.unwrap();

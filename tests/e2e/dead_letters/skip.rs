@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use e2e::{Fixture, SHORT_DEADLINE, create_event_function, text};
-use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER, ShutdownMode};
+use testbed::postgres::{DATABASE, DatabaseSession, PostgresServer, SUPERUSER, ShutdownMode};
 
 use super::{committed_of, delivered_of, make_tables, write, write_poison};
 
@@ -103,6 +103,29 @@ async fn a_person_skips_the_one_row_that_stops_the_router_while_it_runs() {
 /// The server that takes over has the row, and lacks the last commits: that of the decision.
 #[tokio::test]
 async fn a_decision_is_missed_on_a_server_that_was_promoted_without_it() {
+    let (mut fixture, copy) = skipped_since_a_copy().await;
+    fixture.fail_over_to(copy).await.unwrap();
+    expect_missed(&mut fixture, "the server has 0 of 1 writes of notes").await;
+}
+
+/// The storage fails over to a copy: its timeline is the same, and others write past the position
+/// of the decision before a router looks.
+#[tokio::test]
+async fn a_decision_is_missed_on_a_copy_of_the_storage_whose_wal_is_longer_again() {
+    let (mut fixture, copy) = skipped_since_a_copy().await;
+    let known = fixture.postgres.current_wal_lsn().await.unwrap();
+    fixture.restore_from(copy).await.unwrap();
+    let session = fixture.session().await.unwrap();
+    session.batch_execute("CREATE TABLE others (text text)").await.unwrap();
+    while fixture.postgres.current_wal_lsn().await.unwrap() <= known {
+        let write = "INSERT INTO others SELECT repeat('x', 500) FROM generate_series(1, 20000)";
+        session.batch_execute(write).await.unwrap();
+    }
+    expect_missed(&mut fixture, "the server has 0 of 1 writes of notes").await;
+}
+
+/// A router that has passed a row which a person skipped, and a copy of the server from before.
+async fn skipped_since_a_copy() -> (Fixture, PostgresServer) {
     let mut fixture = Fixture::builder().prepare().await.unwrap();
     let session = fixture.session().await.unwrap();
     create_event_function(&session).await.unwrap();
@@ -115,7 +138,7 @@ async fn a_decision_is_missed_on_a_server_that_was_promoted_without_it() {
     let id = poison_of(&session, 7).await;
     fixture.kill_router().await.unwrap();
     fixture.postgres.stop(ShutdownMode::Fast, SHORT_DEADLINE).await.unwrap();
-    let standby = fixture.postgres.copied(&[]).await.unwrap();
+    let copy = fixture.postgres.copied(&[]).await.unwrap();
     fixture.postgres.start_again().await.unwrap();
     fixture.router.start_again().unwrap();
     wait_stopped(&mut fixture, None).await;
@@ -123,13 +146,15 @@ async fn a_decision_is_missed_on_a_server_that_was_promoted_without_it() {
     assert_eq!(skipped.status.code(), Some(0), "{told}");
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     fixture.kill_router().await.unwrap();
+    (fixture, copy)
+}
 
-    fixture.fail_over_to(standby).await.unwrap();
+async fn expect_missed(fixture: &mut Fixture, what: &str) {
     fixture.router.start_again().unwrap();
     let is_missed = |status: &serde_json::Value| {
         let message = text(status, "/reason/message");
         text(status, "/reason/code") == Some("P015")
-            && message.is_some_and(|message| message.contains("outbox_router.decision"))
+            && message.is_some_and(|message| message.contains(what))
     };
     fixture.router.wait_status("P015 of the decision", SHORT_DEADLINE, is_missed).await.unwrap();
 }

@@ -3,7 +3,8 @@
 
 use e2e::{Fixture, PUBLICATION, SHORT_DEADLINE, SLOT};
 use serde_json::{Value, json};
-use testbed::postgres::{DATABASE, DatabaseSession, ShutdownMode};
+use testbed::kafka::KafkaOptions;
+use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER, ShutdownMode};
 
 use super::{drop_slot, recover, streaming, write};
 
@@ -114,4 +115,36 @@ async fn notes_of_rows_that_were_left_out_are_missed_on_a_server_that_was_promot
     assert_eq!((exit, &answer["closed"]), (Some(0), &true.into()), "{answer:#}{said}");
     assert_eq!(kept_rows(&fixture.session().await.unwrap()).await, 2);
     fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
+}
+
+/// A broker whose disk is put back to a copy from before the run has other sequence numbers of its
+/// producer, or none.
+#[tokio::test]
+async fn a_gap_stays_open_where_kafka_was_taken_back_while_rows_were_sent() {
+    let builder = Fixture::builder().own_kafka(KafkaOptions::default());
+    let (mut fixture, session) = streaming(builder).await;
+    write(&fixture, &session, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    drop_slot(&session).await;
+    write(&fixture, &session, 600).await;
+    let url = fixture.postgres.url(SUPERUSER, DATABASE);
+    let line = ["recover", "--yes", "--rate", "20", "--admin-url", &url];
+    let (exit, said) = fixture.taken_back_during(&line, 40).await.unwrap();
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("Kafka was taken back") || said.contains("K014"), "{said}");
+    // Such a broker may give a producer the id of a former one, whose sequence numbers it has.
+    let mut again = recover(&fixture, &[]).await;
+    for _ in 0..4 {
+        if again.0 == Some(0) {
+            break;
+        }
+        assert!(again.2.contains("K0"), "{}", again.2);
+        again = recover(&fixture, &[]).await;
+    }
+    let (exit, answer, said) = again;
+    assert_eq!((exit, &answer["closed"]), (Some(0), &true.into()), "{answer:#}{said}");
+    fixture.restart().await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    assert_eq!(fixture.missing_and_doubled(&session).await.unwrap().0, 0);
 }

@@ -105,15 +105,24 @@ async fn a_row_that_a_recovery_has_left_out_stays_while_nothing_says_which_that_
     fixture.restart().await.unwrap();
     wait_swept(&mut fixture).await;
     assert_eq!(count(&session, "outbox").await, 1);
-    session.batch_execute("DROP TABLE outbox_router.left_out").await.unwrap();
-    let refused = |status: &Value| {
-        let failure = status.pointer("/retention/failure");
-        failure.is_some_and(|failure| failure.to_string().contains("left_out does not exist"))
+    let refused = |what: &'static str| {
+        move |status: &Value| {
+            let failure = status.pointer("/retention/failure");
+            failure.is_some_and(|failure| failure.to_string().contains(what))
+        }
     };
-    fixture.router.wait_status("a refusal", SHORT_DEADLINE, refused).await.unwrap();
+    let taken_back = "DELETE FROM outbox_router.left_out; \
+         UPDATE outbox_router.note_version SET writes = writes - 1";
+    let gone = "UPDATE outbox_router.note_version SET writes = writes + 1; \
+         DROP TABLE outbox_router.left_out";
+    for (lost, what) in [(taken_back, "has 0 of 1 writes"), (gone, "left_out does not exist")] {
+        session.batch_execute(lost).await.unwrap();
+        fixture.router.wait_status("a refusal", SHORT_DEADLINE, refused(what)).await.unwrap();
+    }
     // The next session of another process has it from the witness, too.
     fixture.kill_router().await.unwrap();
     fixture.restart().await.unwrap();
+    let refused = refused("left_out does not exist");
     fixture.router.wait_status("a refusal", SHORT_DEADLINE, refused).await.unwrap();
     assert_eq!(count(&session, "outbox").await, 1);
 }

@@ -12,6 +12,7 @@ use testbed::wait::eventually;
 
 mod archive;
 mod commands;
+mod copied;
 mod gaps;
 mod grants;
 mod held;

@@ -162,6 +162,12 @@ pub(super) fn create_publication(publication: &str, tables: &[TableName]) -> Str
     )
 }
 
+/// The statement that adds stored generated columns, from PostgreSQL 18 on.
+pub(super) fn publish_generated(publication: &str) -> String {
+    let publication = quote_identifier(publication);
+    format!("alter publication {publication} set (publish_generated_columns = stored)")
+}
+
 /// The slot, for a server of this version.
 pub(super) fn create_slot(slot: &str, version: i32) -> String {
     let failover = if version >= FAILOVER_SINCE { ", failover => true" } else { "" };

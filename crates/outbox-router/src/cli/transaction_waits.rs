@@ -22,6 +22,8 @@ pub(super) enum Waited<'w> {
     /// Those that this backend waits for at this moment, those that have been open for more than a
     /// second, and prepared ones.
     By(i32),
+    /// Those that this backend waits for at this moment.
+    Blocking(i32),
     /// Those with these numbers.
     These(&'w [String]),
 }
@@ -31,6 +33,9 @@ const BY: [&str; 2] = [
        and a.xact_start < clock_timestamp() - interval '1 second'))",
     "true",
 ];
+
+const BLOCKING: [&str; 2] =
+    ["a.pid = any (pg_blocking_pids($1))", "0 = any (pg_blocking_pids($1))"];
 
 const THESE: [&str; 2] = [
     "a.backend_xid = any (select x::xid8::xid from unnest($1::text[]) x)",
@@ -71,6 +76,7 @@ impl TransactionWaits {
     ) -> Result<(), TaskError> {
         let found = match &waited {
             Waited::By(pid) => watcher.query(&blockers(BY), &[pid]).await?,
+            Waited::Blocking(pid) => watcher.query(&blockers(BLOCKING), &[pid]).await?,
             Waited::These(numbers) => watcher.query(&blockers(THESE), &[numbers]).await?,
         };
         for row in found {
@@ -93,8 +99,12 @@ impl TransactionWaits {
             "the slot {slot} was not created within {}: transactions that were open did not end",
             wording::roughly(wait)
         );
-        let failure = Failure::of(Case::SlotWaits, message);
-        // Of those that ended at the last moment nothing is known, and the hint says PID.
+        self.named_in(Failure::of(Case::SlotWaits, message))
+    }
+
+    /// The failure, with the statements that end what was seen. Of those that ended at the last
+    /// moment nothing is known, and the hint says PID.
+    pub(super) fn named_in(&self, failure: Failure) -> Failure {
         if self.remedies.is_empty() {
             return failure;
         }

@@ -102,27 +102,32 @@ impl Records {
         Ok(PipelineRecords { cluster, witness, unseen, keys })
     }
 
-    /// The witnesses of pipelines with this name and this database, by their slots. A missing state
-    /// topic holds none.
-    pub(super) async fn of_any_slot(&self) -> Result<BTreeMap<String, Witness>, Failure> {
+    /// The witnesses of all pipelines of a database of this name. A missing state topic holds none;
+    /// what another version has written for a pipeline of another name is passed over.
+    pub(super) async fn of_database(&self) -> Result<BTreeMap<WitnessKey, Witness>, Failure> {
         let it = self.clone();
-        let read = move || {
-            let topic = command_state_topic(&it.settings, &it.topic)?;
-            topic.read(&it.witness_key.prefix_of_any_slot())
-        };
+        let read = move || command_state_topic(&it.settings, &it.topic)?.read(&[]);
         let records = match blocking(read).await {
             Err(failure) if failure.code == Code::TopicMissing => return Ok(BTreeMap::new()),
             read => read?.records,
         };
-        let mut by_slot: BTreeMap<String, Vec<StateTopicRecord>> = BTreeMap::new();
+        let mut by_key: BTreeMap<WitnessKey, Vec<StateTopicRecord>> = BTreeMap::new();
         for record in records {
-            let Some(WitnessKey { slot, .. }) = WitnessKey::of_key(&record.key) else { continue };
-            by_slot.entry(slot).or_default().push(record);
+            let key = WitnessKey::of_key(&record.key);
+            if let Some(key) = key.filter(|key| key.database == self.witness_key.database) {
+                by_key.entry(key).or_default().push(record);
+            }
         }
-        let combined = by_slot.into_iter().filter_map(|(slot, records)| {
-            combine(&records).transpose().map(|witness| Ok((slot, witness?)))
+        let combined = by_key.into_iter().filter_map(|(key, records)| match combine(&records) {
+            Err(_) if key.name != self.witness_key.name => None,
+            combined => combined.transpose().map(|witness| Ok((key, witness?))),
         });
         combined.collect()
+    }
+
+    /// The pipeline.
+    pub(super) fn witness_key(&self) -> &WitnessKey {
+        &self.witness_key
     }
 
     /// Creates the topic if it is missing, and checks that it keeps the witness.

@@ -96,8 +96,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "It cannot be opened, or is in none of the forms in which Debezium is configured; \
                   the message names the line, and what was seen there.",
         remedy: "give a connector as JSON (curl http://CONNECT:8083/connectors/NAME), its \
-                 .properties file, application.properties of Debezium Server, or a KafkaConnector \
-                 as YAML",
+                 .properties file, application.properties or the environment variables of \
+                 Debezium Server, or a KafkaConnector, a DebeziumServer or a compose file as YAML",
         cases: &[],
     },
 ];

@@ -71,7 +71,10 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
              1{replication_option} --config cleanup.policy=compact --config segment.bytes=4194304 \
              --config segment.ms=600000 --config min.cleanable.dirty.ratio=0.1`; but if it \
              existed before, first see whether kafka.bootstrap_servers leads to the former \
-             cluster: in another one the acknowledged events are missing, too (K021)",
+             cluster: in another one the acknowledged events are missing, too (K021); where the \
+             broker refuses compaction: kafka.state_topic = \"\" keeps no witness; what happens to \
+             slot, publication and cluster while no router runs is then not noticed, and \
+             [retention] is refused",
         )],
     },
     Explanation {
@@ -212,6 +215,15 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                  {settings}`",
             ),
             case_remedy(
+                Case::StateTopicDeletes,
+                "it is not compacted",
+                "if {topic} is used for nothing else: `kafka-configs.sh --bootstrap-server \
+                 {brokers} --alter --entity-type topics --entity-name {topic} --add-config \
+                 {settings}`; where the broker refuses compaction: kafka.state_topic = \"\" keeps \
+                 no witness; what happens to slot, publication and cluster while no router runs is \
+                 then not noticed, and [retention] is refused",
+            ),
+            case_remedy(
                 Case::StateTopicReplicas,
                 "it has too few replicas",
                 "`echo '{reassignment}' > state.json; kafka-reassign-partitions.sh \
@@ -291,14 +303,23 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                   rows are not removed meanwhile.",
         remedy: "the events that it had are sent again, as far as the tables still have their \
                  rows, by {replay_rows}; then, or if they need not be, {accept} removes this note",
-        cases: &[case_remedy(
-            Case::TopicGone,
-            "the topic was not made again",
-            "first see whether kafka.bootstrap_servers leads to the former cluster; if somebody \
+        cases: &[
+            case_remedy(
+                Case::TopicGone,
+                "the topic was not made again",
+                "first see whether kafka.bootstrap_servers leads to the former cluster; if somebody \
              has deleted the topic, make it again with its former number of partitions, else keys \
              move; the events that it had are sent again, as far as the tables still have their \
              rows, by {replay_rows}; then, or if they need not be, {accept} removes this note",
-        )],
+            ),
+            case_remedy(
+                Case::KafkaTakenBack,
+                "Kafka's disks were put back to a copy while a command sent rows",
+                "type the command again: a back-fill begins with the first row again, and a recovery \
+                 compares the topics again. What the router had produced since the copy was taken \
+                 is another gap, which it finds (P014)",
+            ),
+        ],
     },
     Explanation {
         code: Code::TopicTimestamps.as_str(),

@@ -25,7 +25,7 @@ mod template;
 
 use std::error::Error;
 
-use relay::{Class, Failure, Names};
+use relay::{Case, Class, Failure, Name, Names};
 
 use crate::config::SourceKind;
 use row_source::{RowSource, dead_letter_option, skip_option, with_correction};
@@ -146,9 +146,20 @@ fn full_hint(failure: &Failure, name: Option<&str>, from: RowSource) -> Option<H
     }
 }
 
+/// PostgreSQL's own advice, which no code knows.
+const OF_SERVER: &str = "{server_hint} (PostgreSQL's own hint)";
+
 fn remedy(failure: &Failure, closing: Option<&str>, from: RowSource) -> Option<String> {
     let own = with_correction(own_remedy(failure, closing), failure.code, from);
-    let options = [own, dead_letter_option(failure, from), skip_option(failure)];
+    let has_hint = failure.names.get(Name::ServerHint).is_some();
+    let of_server = has_hint.then(|| OF_SERVER.to_owned());
+    let (of_server, own) = match failure.case {
+        Some(Case::ServerHint) => (None, own),
+        // A refusal with a hint has another reason than a privilege.
+        Some(Case::PermissionDenied | Case::CommandDenied) if has_hint => (of_server, None),
+        Some(_) | None => (of_server, own),
+    };
+    let options = [of_server, own, dead_letter_option(failure, from), skip_option(failure)];
     let options: Vec<String> = options.into_iter().flatten().collect();
     (!options.is_empty()).then(|| options.join("; "))
 }

@@ -145,7 +145,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             "PostgreSQL does not publish generated columns: make it an ordinary one, which the \
              application writes; from PostgreSQL 18 on, for one that is stored (a virtual one is \
              never published), `alter publication {publication} set (publish_generated_columns = \
-             stored)` will do",
+             stored)` will do; for what is made of a JSON column, a template does it on every \
+             version: columns.aggregate_id = \"${payload#/orderId}\"",
         )],
     },
     Explanation {
@@ -241,21 +242,27 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "A query on the outbox returns the child's rows, too, but PostgreSQL publishes \
                   them under the child's name or not at all (CREATE PUBLICATION, \"Parameters\"). \
                   The router stops, because they would not become events; before the first \
-                  session it checks again every 30 s.",
+                  session it checks again every 30 s. The chunks of a hypertable (TimescaleDB) are \
+                  such children.",
         remedy: "{add_tables}; for the future, partition the outbox instead of inheriting from \
-                 it: partitions are published as rows of their root",
+                 it: partitions are published as rows of their root; a hypertable (TimescaleDB) gets \
+                 such tables for ever, its chunks: poll it (postgres.source = \"polling\")",
         cases: &[
             case_remedy(
                 Case::ChildUnconfigured,
                 "the child is published",
                 "give each of {tables} an [[outbox]] block of its own and restart; for the \
-                 future, partition the outbox instead of inheriting from it",
+                 future, partition the outbox instead of inheriting from it; a \
+                 hypertable (TimescaleDB) gets such tables for ever, its chunks: poll it \
+                 (postgres.source = \"polling\")",
             ),
             case_remedy(
                 Case::ChildUnknown,
                 "the child is neither published nor configured",
                 "{add_tables}; then give each of {tables} an [[outbox]] block of its own and \
-                 restart; for the future, partition the outbox instead of inheriting from it",
+                 restart; for the future, partition the outbox instead of inheriting from it; a \
+                 hypertable (TimescaleDB) gets such tables for ever, its chunks: poll it \
+                 (postgres.source = \"polling\")",
             ),
         ],
     },

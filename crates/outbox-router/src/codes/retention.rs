@@ -80,11 +80,11 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[Explanation {
         ),
         case_remedy(
             Case::LeftOutGone,
-            "the table outbox_router.left_out is gone, which says what rows are in no topic since \
-             they were left out",
-            "restore the table from a backup. If that cannot be: `outbox-router where` tells of a \
+            "the table outbox_router.left_out is gone, or lacks lines, which says what rows are in no \
+             topic since they were left out; or outbox_router.decision lacks skips",
+            "restore the tables from a backup. If that cannot be: `outbox-router where` tells of a \
              row whether a topic has it, and `outbox-router replay` sends it; once every row that \
-             was left out is sent or given up, a table without lines says so: {statements}",
+             was left out is sent or given up, this says so: {statements}",
         ),
         case_remedy(
             Case::RetentionPolled,

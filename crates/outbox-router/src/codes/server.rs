@@ -21,9 +21,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::AuthenticationFailed.as_str(),
         title: "PostgreSQL refuses the router, or the router the server",
         meaning: "The role, the password, the database or the certificate is not accepted. The \
-                  router tries again every 30 s, so it continues by itself when the cause is gone.",
+                  router tries again every 30 s, so it continues by itself when the cause is gone. \
+                  Passwords and certificates are read when it starts: with another one it \
+                  continues after a restart.",
         remedy: "a role that does not exist yet is made by `{setup} --role {role}`; else check \
-                 user and password, and the lines for this host in pg_hba.conf",
+                 user and password (where the password was changed, in its file, too, restart the \
+                 router), and the lines for this host in pg_hba.conf",
         cases: &[
             case_remedy(
                 Case::TlsRefused,
@@ -154,7 +157,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         code: Code::WalLevel.as_str(),
         title: "wal_level is not logical",
         meaning: "Logical decoding needs more in the WAL than replication does. Changing \
-                  wal_level needs a restart of PostgreSQL.",
+                  wal_level needs a restart of PostgreSQL. From PostgreSQL 19 on replica is enough.",
         remedy: "`alter system set wal_level = logical`; then restart PostgreSQL",
         cases: &[],
     },
@@ -245,15 +248,22 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 "rows that were claimed are as they were",
                 "{undoing}. None of these rows was sent; the table is read again every 10 s",
             ),
+            case_remedy(
+                Case::TableAltered,
+                "the table was altered since it was described",
+                "nothing: the router describes it, and reads on; a command that ended so is typed \
+                 again",
+            ),
         ],
     },
     Explanation {
         code: Code::LeaseTable.as_str(),
         title: "workers cannot share the polled tables",
         meaning: "Routers that poll the same table divide its keys by outbox_router.lease and \
-                  outbox_router.worker, so that each key has one worker. These tables are missing, \
-                  an earlier version has made them, or this role may not use them. Nothing is \
-                  read before it may.",
+                  outbox_router.worker, so that each key has one worker, and outbox_router.mark \
+                  notes which column and which words decide whether a row is published. These \
+                  tables are missing, an earlier version has made them, or this role may not use \
+                  them. Nothing is read before it may.",
         remedy: "`{setup}`",
         cases: &[],
     },
@@ -389,12 +399,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             ),
             case_remedy(
                 Case::PolledByOther,
-                "workers of another configuration poll the table",
+                "workers of another configuration poll the table, its parent or a partition",
                 "a polled table belongs to one configuration, with one name, of which as many \
                  workers as you like may run: with two, a row would wait for ever where the worker \
                  that has its key leaves it out by outbox.where, or be marked by one and never sent \
                  by the other. Stop the workers that are not to poll it: these go on once their \
-                 leases have ended. Rows for several topics or clusters: a table each, or a stream",
+                 leases have ended. Rows for several topics or clusters: a table each, or a stream. \
+                 Partitions may be polled each by itself, or all with their parent",
             ),
             case_remedy(
                 Case::StillPolled,
@@ -496,8 +507,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
                 Case::LockTimeout,
                 "a command waits for a lock for too long",
                 "another session holds a lock on the table; nothing was changed by this \
-                 statement, so run it again; who holds it: `select pid, pg_blocking_pids(pid), \
-                 query from pg_stat_activity where wait_event_type = 'Lock'`",
+                 statement, so run it again; end a transaction that was forgotten \
+                 ({end_transactions}); who holds the lock, while the command waits: `select pid, \
+                 pg_blocking_pids(pid), query from pg_stat_activity where wait_event_type = 'Lock'`",
             ),
             case_remedy(
                 Case::PolledLocked,

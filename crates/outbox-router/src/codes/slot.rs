@@ -156,11 +156,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             ),
             case_remedy(
                 Case::FormerSlotGone,
-                "the pipeline had another slot, which is gone or lost, and whose witness is there",
-                "set postgres.slot back to {slot}, and {recover}; or, if those rows are given up, \
-                 `outbox-router teardown --apply --forget --set postgres.slot={slot} {admin}`, then \
-                 {setup} with the new name. If {slot} was of another pipeline, give this one a name \
-                 of its own",
+                "a pipeline of these tables had another slot or name, its slot is gone or lost, and its \
+                 witness is there",
+                "`outbox-router recover{typed_flags} {admin}` sends these rows and makes that slot \
+                 again, which the configuration keeps then, with that name; or, if the rows are \
+                 given up, or were another pipeline's, `outbox-router teardown --apply --forget\
+                 {typed_flags} {admin}`, then {setup}",
             ),
             case_remedy(
                 Case::BackfillUnfinished,

@@ -6,7 +6,10 @@ use relay::{
 };
 
 use super::*;
-use crate::config;
+use crate::{
+    config,
+    postgres::{CommandError, ServerMessage, command_failure, stream_failure},
+};
 
 fn texts() -> impl Iterator<Item = (&'static str, &'static str)> {
     explanations().flat_map(|explanation| {
@@ -42,8 +45,8 @@ fn every_case_has_a_remedy_under_its_code() {
 fn every_placeholder_is_a_name() {
     for (code, remedy) in texts() {
         let filled = template::fill(remedy, &relay::Names::default(), None);
-        // `${aggregate_type}` belongs to the configuration's own templates.
-        let left = filled.replace("${aggregate_type}", "");
+        // These belong to the configuration's own templates.
+        let left = filled.replace("${aggregate_type}", "").replace("${payload#/orderId}", "");
         assert!(!left.contains('{'), "{code}: {left}");
     }
 }
@@ -450,4 +453,28 @@ fn a_remedy_names_every_key_that_can_have_caused_its_failure() {
     assert_remedy_names(Code::HeadersMalformed, &headers);
     assert_remedy_names(Code::ColumnMissing, &["missing_columns = \"ignore\"", "where", "topic"]);
     assert_remedy_names(Code::TopicIsNull, &["${aggregate_type}", "without that column"]);
+}
+
+#[test]
+fn the_servers_own_hint_is_given_for_every_kind_of_failure() {
+    let message = |code: &str| ServerMessage {
+        code: code.to_owned(),
+        message: "library \"pgoutput\" may not be used as an output plugin".to_owned(),
+        hint: Some("Add it to \"output_plugin_libraries\".".to_owned()),
+        ..ServerMessage::default()
+    };
+    let own = "Add it to \"output_plugin_libraries\". (PostgreSQL's own hint)";
+    let refused = |code: &str| CommandError::Server {
+        command: "START_REPLICATION",
+        message: Box::new(message(code)),
+    };
+    // A privilege would not help.
+    for failure in [command_failure(refused("42501")), stream_failure(&message("42501"))] {
+        assert_eq!(failure.code, Code::AuthenticationFailed);
+        assert_eq!(hint(&failure).as_deref(), Some(own));
+        assert_eq!(hint(&failure.with_case(Case::CommandDenied)).as_deref(), Some(own));
+    }
+    assert_eq!(hint(&command_failure(refused("XX000"))).as_deref(), Some(own));
+    let full = hint(&stream_failure(&message("53400"))).unwrap();
+    assert!(full.starts_with(own), "{full}");
 }

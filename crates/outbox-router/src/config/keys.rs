@@ -154,7 +154,8 @@ tables! {
         /// The label `pipeline` of every metric, Kafka's client.id, PostgreSQL's application_name.
         /// The label is this name alone, without database and slot: two routers that one Prometheus
         /// scrapes need different names, else metrics and alerts merge them. A standby has its
-        /// holder's name.
+        /// holder's name. The witness in the state topic, and what the tables in outbox_router
+        /// note, are of this name, with database and slot: under another one a pipeline begins.
         name: String = "outbox-router".to_owned(),
             text("a name: 1 to 63 of a-z, A-Z, 0-9, '.', '_' and '-'", parse::name, String::clone);
         /// Where rows come from.
@@ -329,16 +330,20 @@ tables! {
         /// blanks of a char(n) and the last zeros of a numeric; one that no value of it is written
         /// as, or no label of an enum, is R008. A session reads the labels when it begins, and ends
         /// at a value that is none of them: the next one knows a label that was added; at one that
-        /// was renamed the router stops (R008).
+        /// was renamed the router stops (R008). The column is the one that had this name when the
+        /// row was written (polled: that has it now): a migration that gives the name to another
+        /// column changes which rows are events.
         filter as "where": Option<RowFilter> = None, filter();
         /// An UPDATE of a row, which the publication should not have: ignore: it is counted; error:
         /// the router stops there. A DELETE is counted.
         on_update: OnUpdate = OnUpdate::Ignore, choice(ON_UPDATE);
         /// Columns that differ from the preset's: a name, or alternatives of which the first that
         /// the table has is taken, e.g. ["aggregate_id", "agg_id"], so that a column can be renamed
-        /// while the router runs. An empty list leaves a column out. A text with ${…} stands for a
-        /// column, too: "${ordering_key|event_id}" is the first of two that is not NULL,
-        /// "${payload#/customer/id}" a value within a JSON column (RFC 6901).
+        /// while the router runs. Where two of them are there, and the first one stands behind the
+        /// other in the table, it may have been added just now: R007 (payload, aggregate_id,
+        /// event_type, headers) until one alone is named. An empty list leaves a column out. A text
+        /// with ${…} stands for a column, too: "${ordering_key|event_id}" is the first of two that
+        /// is not NULL, "${payload#/customer/id}" a value within a JSON column (RFC 6901).
         columns: ColumnNames = ColumnNames::default(), group();
         /// Names of the headers that carry the event's id and type.
         headers: HeaderNames = HeaderNames::defaults(), group();

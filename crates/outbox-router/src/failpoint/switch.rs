@@ -11,8 +11,8 @@ pub enum SwitchPlace {
     StreamRoleMade,
     /// The state topic is made.
     StreamTopicMade,
-    /// Either command: one statement of those that make the tables of the switch is committed.
-    TableMade,
+    /// Either command: the tables of the switch are made.
+    TablesMade,
     /// The workers are told to give back their keys.
     StreamClosed,
     /// They hold nothing any more.

@@ -39,7 +39,7 @@ pub(crate) async fn are_readable<const N: usize>(
 
 /// A table of the schema as a role sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Readability {
+pub(crate) enum Readability {
     Absent,
     /// It is there, and this role may not read it.
     Hidden,
@@ -50,7 +50,7 @@ pub(super) enum Readability {
 ///
 /// # Errors
 /// The connection broke.
-pub(super) async fn readability<const N: usize>(
+pub(crate) async fn readability<const N: usize>(
     sql: &mut impl TextQuery,
     what: &'static str,
     tables: [&str; N],

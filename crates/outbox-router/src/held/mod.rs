@@ -10,6 +10,7 @@ mod existence;
 mod failure;
 mod insert;
 mod load;
+mod notes;
 mod pipeline;
 mod reading;
 mod release;
@@ -21,7 +22,10 @@ mod stream;
 mod values;
 mod version;
 
-pub(crate) use existence::{are_readable, exists};
+pub(crate) use existence::{Readability, are_readable, exists, readability};
+pub(crate) use notes::{
+    count_note, count_note_if_allowed, make_note_version, note_writes, notes, set_note_writes,
+};
 pub use pipeline::Pipeline;
 pub(crate) use reading::{is_table_readable, not_of_others, read_table};
 pub use store::{HeldStore, Keep};

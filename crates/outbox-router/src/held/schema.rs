@@ -1,6 +1,7 @@
 //! The tables, indexes and grants, as `setup --dead-letters` prints and runs them. Every statement
 //! may be run again.
 
+use super::notes;
 use crate::postgres::{quote_identifier, quote_literal};
 
 /// A statement, and why it is needed.
@@ -21,6 +22,7 @@ const OBJECTS: &[(&str, &str)] = &[
     ("finds what a person has decided", HELD_DECIDED),
     ("who decided what about a dead letter, and why", DECISION),
     ("whose row a skip gives up, in a table of an earlier version", DECISION_COLUMNS),
+    ("counts the notes of rows that are in no topic", notes::TABLE),
 ];
 
 /// `commit_lsn` and `event_index` are what an event is known by: the server sends the same for the
@@ -119,7 +121,10 @@ fn grants(role: &str) -> [Statement; 3] {
         },
         Statement {
             purpose: "the router reads decisions",
-            sql: format!("grant select on table \"outbox_router\".\"decision\" to {role}"),
+            sql: format!(
+                "grant select on table \"outbox_router\".\"decision\", \
+                 \"outbox_router\".\"note_version\" to {role}"
+            ),
         },
     ]
 }

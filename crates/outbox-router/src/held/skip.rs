@@ -1,14 +1,13 @@
 //! Whether a person has decided to skip the row at which a session waits.
 
 use relay::{
-    Failure, Lsn,
+    Failure,
     held::{EventId, HeldAnswer},
 };
 
-use tokio_postgres::types::PgLsn;
-
 use super::{
     failure::{held_failure, is_absent},
+    notes::notes,
     pipeline::Pipeline,
     session::Sql,
     values::lsn,
@@ -18,22 +17,24 @@ use super::{
 /// transaction. One of an earlier version names no table, nor has the table of decisions a column
 /// for it.
 const SKIP: &str = "\
-    select case when exists (select from outbox_router.decision d \
+    select exists (select from outbox_router.decision d \
       where pipeline = $1 and slot = $2 and action = 'skip' and commit_lsn = $3 \
         and event_id is not distinct from $4 \
-        and coalesce(to_jsonb(d) ->> 'table_name', $5) = $5) \
-      then pg_current_wal_flush_lsn() end";
+        and coalesce(to_jsonb(d) ->> 'table_name', $5) = $5)";
 
-/// Reads the decision; without the table there is none. `skip` commits durably, so a decision that
-/// is seen was flushed.
+/// Reads the decision, and then the notes; without the table there is none.
 pub(super) async fn read(
     mut sql: Sql<'_>,
     pipeline: &Pipeline,
     id: EventId,
     named: (Option<&str>, &str),
 ) -> Result<HeldAnswer, Failure> {
-    match decided_by(&mut sql, pipeline, id, named).await {
-        Ok(decided_by) => Ok(HeldAnswer::Skipped(decided_by)),
+    match is_decided(&mut sql, pipeline, id, named).await {
+        Ok(true) => {
+            let notes = notes(&mut &*sql.client, &pipeline.name).await?;
+            Ok(HeldAnswer::Skipped(Some(notes)))
+        }
+        Ok(false) => Ok(HeldAnswer::Skipped(None)),
         Err(error) => match is_absent(sql.client, "decision", &error).await {
             Ok(true) => Ok(HeldAnswer::Skipped(None)),
             Ok(false) | Err(_) => Err(held_failure(error, &sql.backend.role)),
@@ -41,15 +42,14 @@ pub(super) async fn read(
     }
 }
 
-async fn decided_by(
+async fn is_decided(
     sql: &mut Sql<'_>,
     Pipeline { name, slot }: &Pipeline,
     id: EventId,
     (event_id, table): (Option<&str>, &str),
-) -> Result<Option<Lsn>, tokio_postgres::Error> {
+) -> Result<bool, tokio_postgres::Error> {
     let statement = sql.prepared(SKIP).await?;
     let lsn = lsn(id.commit_lsn);
     let row = sql.client.query_one(&statement, &[name, slot, &lsn, &event_id, &table]).await?;
-    let by: Option<PgLsn> = row.try_get(0)?;
-    Ok(by.map(|by| Lsn::from_u64(by.into())))
+    row.try_get(0)
 }

@@ -184,7 +184,11 @@ impl BoundTopics {
     }
 
     pub(super) fn name(&self, id: TopicId) -> Option<&str> {
-        self.bound.get(id.index())?.as_ref().map(|bound| bound.name.as_str())
+        self.topic_name(id).map(TopicName::as_str)
+    }
+
+    pub(super) fn topic_name(&self, id: TopicId) -> Option<&TopicName> {
+        self.bound.get(id.index())?.as_ref().map(|bound| &bound.name)
     }
 
     /// The partition that a record goes to; `None` for a topic that is not bound.

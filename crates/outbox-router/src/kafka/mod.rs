@@ -21,6 +21,7 @@ mod settings;
 mod sink;
 mod state;
 mod statistics;
+mod stored;
 mod timestamps;
 mod topic_reader;
 mod topics;
@@ -41,6 +42,7 @@ pub use statistics::{
     BROKERS_SHOWN, BrokerConnection, BrokerFigures, BrokerStatistics, RoundTrip, StatisticsFeed,
     Waiting,
 };
+pub use stored::StoredOffsets;
 pub use timestamps::Keeps;
 pub use topic_reader::{Extent, PartitionId, Polled, ReadFrom, StoredRecord, TopicReader};
 pub use topics::{Retention, TopicClient, TopicDescription, TopicLookup, TopicReading};

@@ -63,8 +63,8 @@ const MECHANISMS: &[&str] = if cfg!(feature = "gssapi") {
     &["plain", "scram-sha-256", "scram-sha-512"]
 };
 const OAUTHBEARER: &str = "sasl.oauthbearer.";
-const OTHER_MECHANISM: &str = "OAUTHBEARER is not supported, since it needs a token that nothing \
-     here fetches, and GSSAPI is in binaries built with the feature gssapi alone; set PLAIN, \
+const OTHER_MECHANISM: &str = "is not supported: OAUTHBEARER and AWS_MSK_IAM need a token that \
+     nothing here fetches, and GSSAPI is in binaries built with the feature gssapi alone; set PLAIN, \
      SCRAM-SHA-256 or SCRAM-SHA-512, or use a client certificate (ssl.certificate.location, ssl.key.location)";
 
 /// By canonical name, with the reason. A property that is not listed is accepted.
@@ -137,12 +137,13 @@ pub(super) fn accept(
     for (key, value) in properties {
         let name = ALIASES.iter().find(|(alias, _)| alias == key).map_or(key.as_str(), |a| a.1);
         if name.starts_with(OAUTHBEARER) {
-            return Err(refused(key, OTHER_MECHANISM));
+            return Err(refused(key, format!("OAUTHBEARER {OTHER_MECHANISM}")));
         }
         if let Some((_, rule, why)) = RULES.iter().find(|(ruled, ..)| *ruled == name)
             && !rule.allows(value)
         {
-            return Err(refused(key, *why));
+            let mechanism = (name == "sasl.mechanisms").then(|| format!("{} ", value.trim()));
+            return Err(refused(key, format!("{}{why}", mechanism.unwrap_or_default())));
         }
         if accepted.insert(name.to_owned(), value.clone()).is_some() {
             return Err(refused(key, "it is given twice, under two names"));
@@ -332,6 +333,8 @@ mod tests {
         let text = refused.to_string();
         assert!(text.contains("sasl.mechanism refused: OAUTHBEARER is not supported"), "{text}");
         assert!(text.contains("set PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"), "{text}");
+        let of_amazon = accept_one("sasl.mechanism", "AWS_MSK_IAM").unwrap_err().to_string();
+        assert!(of_amazon.contains("refused: AWS_MSK_IAM is not supported"), "{of_amazon}");
         if !cfg!(feature = "gssapi") {
             assert!(accept_one("sasl.mechanism", "GSSAPI").is_err());
             for protocol in ["SASL_SSL", "sasl_plaintext"] {

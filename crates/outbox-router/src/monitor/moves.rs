@@ -2,7 +2,7 @@
 //! what such a move does.
 
 use relay::{
-    Failure, TableName,
+    Failure, Outboxes, TableName,
     source::{Catalog, RowMovePrivileges, TableKind},
 };
 use tokio_postgres::{Client, Row};
@@ -31,18 +31,26 @@ const MAY_MOVE: &str = "\
     where c.oid = any($1) and not level.isleaf and given.grantee <> c.relowner \
     group by 1, 2 order by 1, 2";
 
-/// Reads them in one statement, and without any where no outbox is partitioned.
+/// Reads them in one statement, and without any where no outbox is partitioned. Where `where` keeps
+/// rows that moved from becoming events, nothing is to be said.
 ///
 /// # Errors
 /// The server refused the statement, or the connection broke.
-pub async fn read(client: &Client, catalog: &Catalog) -> Result<Vec<RowMovePrivileges>, Failure> {
+pub async fn read(
+    client: &Client,
+    catalog: &Catalog,
+    outboxes: &Outboxes,
+) -> Result<Vec<RowMovePrivileges>, Failure> {
     let partitioned = catalog.relations.iter().filter(|table| table.kind == TableKind::Partitioned);
     let partitioned: Vec<u32> = partitioned.map(|table| table.oid.as_u32()).collect();
     if partitioned.is_empty() {
         return Ok(Vec::new());
     }
     let rows = client.query(MAY_MOVE, &[&partitioned]).await.map_err(sql_failure)?;
-    rows.iter().map(moves).collect::<Result<_, _>>().map_err(sql_failure)
+    let mut found: Vec<RowMovePrivileges> =
+        rows.iter().map(moves).collect::<Result<_, _>>().map_err(sql_failure)?;
+    found.retain(|moves| !moves.are_filtered(outboxes));
+    Ok(found)
 }
 
 fn moves(row: &Row) -> Result<RowMovePrivileges, tokio_postgres::Error> {

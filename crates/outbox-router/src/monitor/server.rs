@@ -45,7 +45,7 @@ pub async fn settings(sql: &mut impl TextQuery) -> Result<ServerSettings, Failur
     if row.boolean()? {
         return Err(is_standby());
     }
-    if wal_level != "logical" {
+    if !decodes(&wal_level, version) {
         return Err(Failure::new(
             Code::WalLevel,
             format!("wal_level is {wal_level}, decoding needs logical"),
@@ -56,6 +56,12 @@ pub async fn settings(sql: &mut impl TextQuery) -> Result<ServerSettings, Failur
         return Err(may_not_replicate(&role));
     }
     Ok(ServerSettings { version, encoding, backend_pid: row.parsed()? })
+}
+
+/// Whether a server of this version decodes with this `wal_level`: from PostgreSQL 19 on the first
+/// logical slot makes `replica` a logical one.
+pub fn decodes(wal_level: &str, version: i32) -> bool {
+    wal_level == "logical" || (wal_level == "replica" && version >= 19_00_00)
 }
 
 /// The failure of a role without the REPLICATION attribute.
@@ -123,6 +129,14 @@ pub async fn identity(sql: &mut impl TextQuery) -> Result<relay::source::History
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn from_19_on_replica_is_enough() {
+        let servers = [("logical", 13), ("logical", 19), ("replica", 19), ("replica", 20)];
+        assert!(servers.iter().all(|(level, major)| decodes(level, major * 10_000)));
+        let others = [("replica", 18), ("minimal", 18), ("minimal", 19)];
+        assert!(!others.iter().any(|(level, major)| decodes(level, major * 10_000)));
+    }
 
     #[test]
     fn minor_versions_that_lose_rows_behind_an_altered_publication_are_reported() {

@@ -20,7 +20,9 @@ pub fn connect_failure(error: ConnectError) -> Failure {
         }
         ConnectErrorKind::Protocol => of(Case::NotPostgres),
     };
-    Failure::from_error(code, error).with_case(case)
+    let hint =
+        if let ConnectError::Server { message, .. } = &error { message.hint.clone() } else { None };
+    with_hint(Failure::from_error(code, error).with_case(case), hint.as_deref())
 }
 
 /// Which setting of TLS or authentication has to change.
@@ -56,11 +58,20 @@ pub fn command_failure(error: CommandError) -> Failure {
             (Code::ServerUnreachable, None)
         }
     };
-    let grant = match &error {
-        CommandError::Server { message, .. } => message.grant_on_catalog(),
-        CommandError::Protocol { .. } | CommandError::Io { .. } => None,
+    let (grant, hint) = match &error {
+        CommandError::Server { message, .. } => (message.grant_on_catalog(), message.hint.clone()),
+        CommandError::Protocol { .. } | CommandError::Io { .. } => (None, None),
     };
-    on_catalog(Failure::from_error(code, error).with_case(case), grant)
+    let failure = Failure::from_error(code, error).with_case(case);
+    on_catalog(with_hint(failure, hint.as_deref()), grant)
+}
+
+/// The failure, with the hint that the server gave.
+fn with_hint(failure: Failure, hint: Option<&str>) -> Failure {
+    let Some(hint) = hint else { return failure };
+    let is_other = failure.code == Code::ServerError && failure.case.is_none();
+    let failure = if is_other { failure.with_case(Case::ServerHint) } else { failure };
+    failure.naming(Name::ServerHint, hint)
 }
 
 /// The failure, with what would grant the use of the system catalog.
@@ -98,15 +109,11 @@ fn of_server(server: &ServerMessage, message: String) -> Failure {
     let kind = server.kind();
     let (code, case) = code_of(&kind);
     let failure = Failure::new(code, message).with_case(case);
-    match (&kind, &server.hint) {
-        (ServerErrorKind::SlotInUse { pid: Some(pid) }, _) => {
-            failure.with_case(Case::SlotNeeded).naming(Name::Pid, pid)
-        }
-        (ServerErrorKind::Other, Some(hint)) => {
-            failure.with_case(Case::ServerHint).naming(Name::ServerHint, hint)
-        }
-        _ => on_catalog(failure, server.grant_on_catalog()),
+    let failure = with_hint(failure, server.hint.as_deref());
+    if let ServerErrorKind::SlotInUse { pid: Some(pid) } = kind {
+        return failure.with_case(Case::SlotNeeded).naming(Name::Pid, pid);
     }
+    on_catalog(failure, server.grant_on_catalog())
 }
 
 fn code_of(kind: &ServerErrorKind) -> (Code, Option<Case>) {

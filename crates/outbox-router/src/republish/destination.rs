@@ -4,7 +4,9 @@ use relay::{
     Acks, Code, Failure, Record, RecordSink, Refusal, Ticket, TopicFacts, TopicId, TopicName,
 };
 
-use crate::kafka::{self, Health, KafkaSettings, KafkaSink, Keeps, TopicClient, TopicDescription};
+use crate::kafka::{
+    self, Health, KafkaSettings, KafkaSink, Keeps, StoredOffsets, TopicClient, TopicDescription,
+};
 
 /// What the sender needs of a sink.
 pub(crate) trait Destination: RecordSink {
@@ -19,6 +21,8 @@ pub(crate) trait Destination: RecordSink {
     fn look_up(&mut self, id: TopicId, name: &TopicName) -> Result<TopicDescription, Failure>;
     /// As [`KafkaSink::sent_as_new`].
     fn sent_as_new(&self) -> Vec<(TopicName, u64, Keeps)>;
+    /// Where records were stored. Nothing is compared from then on.
+    fn take_stored(&mut self) -> StoredOffsets;
     /// Why Kafka does not answer, if it does not.
     fn is_down(&self) -> Option<&Failure>;
 }
@@ -39,7 +43,8 @@ impl Cluster {
     /// # Errors
     /// librdkafka refuses them.
     pub(crate) fn open(settings: &KafkaSettings) -> Result<Self, Failure> {
-        let sink = kafka::open(settings)?;
+        let mut sink = kafka::open(settings)?;
+        sink.compare_offsets();
         Ok(Self { client: sink.topic_client(settings), sink })
     }
 }
@@ -69,6 +74,10 @@ impl Destination for Cluster {
     fn sent_as_new(&self) -> Vec<(TopicName, u64, Keeps)> {
         let sent = self.sink.sent_as_new();
         sent.map(|(name, count, keeps)| (name.clone(), count, keeps)).collect()
+    }
+
+    fn take_stored(&mut self) -> StoredOffsets {
+        self.sink.take_stored()
     }
 
     fn is_down(&self) -> Option<&Failure> {
@@ -118,6 +127,10 @@ impl<L: FnMut(&TopicName) -> Result<TopicFacts, Failure>> Destination for Nowher
 
     fn sent_as_new(&self) -> Vec<(TopicName, u64, Keeps)> {
         Vec::new()
+    }
+
+    fn take_stored(&mut self) -> StoredOffsets {
+        StoredOffsets::default()
     }
 
     fn is_down(&self) -> Option<&Failure> {

@@ -3,8 +3,8 @@
 //! them for delivered ones: it keeps them by [`is_left_out`]. The line of one that was sent since
 //! stays: where Kafka is taken back to a copy from before, that record is gone.
 
-use relay::{Case, Failure, Lsn, Name, TableName, witness::RowsLeftOut};
-use tokio_postgres::{Client, Row, types::PgLsn};
+use relay::{Case, Failure, Lsn, Name, TableName, witness::Notes};
+use tokio_postgres::{Client, Row};
 
 use crate::{
     held,
@@ -61,23 +61,27 @@ pub(crate) struct LeftOut {
 /// # Errors
 /// The role may not make it, or the connection breaks.
 pub(crate) async fn make(client: &Client, router: Option<&str>) -> Result<(), Failure> {
-    if exists(client).await? {
-        let row = client.query_one(HAS_COLUMNS, &[]).await.map_err(sql_failure)?;
-        return if row.try_get(0).map_err(sql_failure)? {
-            Ok(())
-        } else {
-            client.batch_execute(COLUMNS).await.map_err(sql_failure)
-        };
+    let grant = |table: &str| {
+        router.map_or_else(String::new, |role| {
+            let role = quote_identifier(role);
+            format!(
+                "; grant usage on schema \"outbox_router\" to {role}; \
+                 grant select on \"outbox_router\".{} to {role}",
+                quote_identifier(table)
+            )
+        })
+    };
+    held::make_note_version(client, &grant("note_version")).await.map_err(sql_failure)?;
+    if !exists(client).await? {
+        let make = format!("begin; {TABLE}{}; commit", grant("left_out"));
+        return client.batch_execute(&make).await.map_err(sql_failure);
     }
-    let grant = router.map(|role| {
-        let role = quote_identifier(role);
-        format!(
-            "; grant usage on schema \"outbox_router\" to {role}; \
-             grant select on \"outbox_router\".\"left_out\" to {role}"
-        )
-    });
-    let make = format!("begin; {TABLE}{}; commit", grant.unwrap_or_default());
-    client.batch_execute(&make).await.map_err(sql_failure)
+    let row = client.query_one(HAS_COLUMNS, &[]).await.map_err(sql_failure)?;
+    if row.try_get(0).map_err(sql_failure)? {
+        Ok(())
+    } else {
+        client.batch_execute(COLUMNS).await.map_err(sql_failure)
+    }
 }
 
 /// Whether any row can have been left out.
@@ -88,44 +92,80 @@ pub(crate) async fn exists(client: &Client) -> Result<bool, Failure> {
     held::exists(client, "left_out").await.map_err(sql_failure)
 }
 
-/// Checks that the table is there where rows were `noted` in it, as the witness has it: without it
-/// they would count as sent.
+/// Checks that the database has the notes of a pipeline that the witness knows of, `known`: without
+/// them rows would count as sent.
 ///
 /// # Errors
-/// [`Case::LeftOutGone`]: it is not there; or the connection breaks.
-pub(crate) async fn check_there(client: &Client, noted: RowsLeftOut) -> Result<(), Failure> {
-    if noted == RowsLeftOut::None || exists(client).await? {
+/// [`Case::LeftOutGone`]: the table is not there, or some notes are not; or the connection breaks.
+pub(crate) async fn check_there(
+    client: &Client,
+    pipeline: &str,
+    known: Notes,
+) -> Result<(), Failure> {
+    check_table(client, known).await?;
+    if known.writes == 0 {
         return Ok(());
     }
-    let what = "the table outbox_router.left_out does not exist, and rows were noted in it that \
-                are in no topic: which they are is not known, so every row may be one";
-    let table: Vec<&str> = TABLE.split_whitespace().collect();
-    let make = format!("create schema if not exists \"outbox_router\"; {}", table.join(" "));
-    Err(Failure::of(Case::LeftOutGone, what).naming(Name::Statements, make))
+    let (what, statement) = match held::note_writes(&mut { client }, pipeline).await? {
+        Some(there) if there >= known.writes => return Ok(()),
+        Some(there) => {
+            let what = format!("has {there} of {} writes", known.writes);
+            (what, held::set_note_writes(pipeline, known.writes))
+        }
+        None => ("may not be read by this role".to_owned(), grant_to_current(client).await?),
+    };
+    let what = format!(
+        "outbox_router.note_version {what}: notes of rows that are in no topic, in \
+         outbox_router.left_out or outbox_router.decision, may be gone, and every row may be one"
+    );
+    Err(Failure::of(Case::LeftOutGone, what).naming(Name::Statements, statement))
 }
 
-/// Whether rows of a pipeline are noted, and by which position; `None`: there is no such table. One
-/// that this role may not read may have some. Notes are committed durably, so what is seen here was
-/// flushed.
+/// The same of the table alone, where notes that are missing are a gap that is open.
+///
+/// # Errors
+/// [`Case::LeftOutGone`]: the table is not there; or the connection breaks.
+pub(crate) async fn check_table(client: &Client, known: Notes) -> Result<(), Failure> {
+    if known.any_left_out && !exists(client).await? {
+        let what = "the table outbox_router.left_out does not exist, and rows were noted in it that \
+                    are in no topic: which they are is not known, so every row may be one";
+        let table: Vec<&str> = TABLE.split_whitespace().collect();
+        let make = format!("create schema if not exists \"outbox_router\"; {}", table.join(" "));
+        return Err(Failure::of(Case::LeftOutGone, what).naming(Name::Statements, make));
+    }
+    Ok(())
+}
+
+async fn grant_to_current(client: &Client) -> Result<String, Failure> {
+    let role = client.query_one("select quote_ident(current_user)", &[]).await;
+    let role: String = role.and_then(|row| row.try_get(0)).map_err(sql_failure)?;
+    Ok(format!(
+        "grant usage on schema outbox_router to {role}; \
+         grant select on outbox_router.note_version to {role}"
+    ))
+}
+
+/// The notes of a pipeline; `None`: there is no table of rows that were left out. One that this
+/// role may not read may have some.
 ///
 /// # Errors
 /// The server is a standby, or the connection breaks.
-pub(crate) async fn noted(client: &Client, pipeline: &str) -> Result<Option<RowsLeftOut>, Failure> {
+pub(crate) async fn noted(client: &Client, pipeline: &str) -> Result<Option<Notes>, Failure> {
     if !exists(client).await? {
         return Ok(None);
     }
     let any = if held::are_readable(&mut { client }, "outbox_router.left_out", ["left_out"]).await?
     {
-        "exists (select from outbox_router.left_out where pipeline = $1)"
+        "select exists (select from outbox_router.left_out where pipeline = $1)"
     } else {
-        "$1::text is not null"
+        "select $1::text is not null"
     };
-    let noted = format!("select {any}, pg_current_wal_flush_lsn()");
-    let row = client.query_one(&noted, &[&pipeline]).await.map_err(sql_failure)?;
-    let (any, by): (bool, PgLsn) =
-        (row.try_get(0).map_err(sql_failure)?, row.try_get(1).map_err(sql_failure)?);
-    let by = Lsn::from_u64(by.into());
-    Ok(Some(if any { RowsLeftOut::Noted { by } } else { RowsLeftOut::None }))
+    let row = client.query_one(any, &[&pipeline]).await.map_err(sql_failure)?;
+    let any_left_out = row.try_get(0).map_err(sql_failure)?;
+    let Notes { by, writes, .. } = held::notes(&mut { client }, pipeline).await?;
+    // Without a line no position is needed to have them all.
+    let by = if any_left_out { by } else { Lsn::ZERO };
+    Ok(Some(Notes { any_left_out, by, writes }))
 }
 
 /// Writes down which rows of a table a run has left out; the run is a line of
@@ -143,7 +183,10 @@ pub(super) async fn note(
     let errors = of(|row| &row.error);
     let columns: Vec<Option<&str>> = rows.iter().map(|row| row.column.as_deref()).collect();
     // A run notes rows of one id perhaps one after the other.
-    let statement = "insert into outbox_router.left_out as o \
+    let count =
+        held::count_note("(select pipeline from outbox_router.republication where id = $1)");
+    let statement = format!(
+        "with counted as ({count}) insert into outbox_router.left_out as o \
          (pipeline, table_oid, event_id, slot, run, code, error, id_column, rows) \
          select p.pipeline, $2::oid, r.id, p.slot, p.id, r.code, r.error, r.id_column, r.rows \
          from (select distinct on (id) *, count(*) over (partition by id) as rows \
@@ -154,8 +197,9 @@ pub(super) async fn note(
          set slot = excluded.slot, run = excluded.run, code = excluded.code, \
            error = excluded.error, left_out_at = excluded.left_out_at, \
            id_column = excluded.id_column, sent_at = null, rows = excluded.rows + \
-             case when o.run = excluded.run then coalesce(o.rows, 1) else 0 end";
-    let noted = client.execute(statement, &[&run, &table, &ids, &codes, &errors, &columns]).await;
+             case when o.run = excluded.run then coalesce(o.rows, 1) else 0 end"
+    );
+    let noted = client.execute(&statement, &[&run, &table, &ids, &codes, &errors, &columns]).await;
     noted.map(drop).map_err(sql_failure)
 }
 

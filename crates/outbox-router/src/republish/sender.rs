@@ -24,6 +24,7 @@ use super::{
     rows::{Next, Rows},
 };
 use crate::{
+    kafka::StoredOffsets,
     postgres::frames::{PREFIX_BYTES, frame_limit},
     wording::count,
 };
@@ -232,6 +233,11 @@ impl<'a, D: Destination> Sender<'a, D> {
             .collect();
         topics.sort();
         topics
+    }
+
+    /// Where records were stored.
+    pub(crate) fn take_stored(&mut self) -> StoredOffsets {
+        self.destination.inner.take_stored()
     }
 
     /// The topics that records were sent to, as far as brokers say their ids.

@@ -1,6 +1,6 @@
 //! Events that are open in `outbox_router.held`: their rows stay.
 
-use relay::{Case, Failure, Name, TableName, held::TableMark, witness::RowsLeftOut};
+use relay::{Case, Failure, Name, TableName, held::TableMark, witness::Notes};
 
 use super::{
     column::Column,
@@ -60,13 +60,13 @@ pub(super) async fn find(session: Session<'_>) -> Result<HeldTable, Failure> {
 pub(crate) struct ReliedOn {
     /// The table of held events.
     pub(crate) held: TableMark,
-    /// Whether rows were noted as left out of what was sent.
-    pub(crate) left_out: RowsLeftOut,
+    /// The notes of rows that are in no topic.
+    pub(crate) notes: Notes,
 }
 
 /// Checks that the table has every event that this pipeline's writes have left open, by what they
 /// have recorded beside it, and by `relied_on`, which was read before the table is read here; and
-/// that the table of the rows that were left out is there, if there was one. A router finds at its
+/// that the notes of rows that are in no topic are there, if there were some. A router finds at its
 /// next start that some are gone (P036, P037); until then it does not look.
 ///
 /// # Errors
@@ -83,7 +83,7 @@ pub(crate) async fn check_whole(
             format!("{}: the rows of these events are not known, so all stay", failure.message);
         Failure::of(Case::RetentionHeldGone, what)
     })?;
-    left_out::check_there(session.client, relied_on.left_out).await
+    left_out::check_there(session.client, &settings.name, relied_on.notes).await
 }
 
 /// Checks that every open event names its row. The table's name alone says nothing: it may have

@@ -322,7 +322,7 @@ impl Round<'_> {
         // Before the tables are read: the router goes on to write to them.
         let relied_on = {
             let relay = &self.channels.relay.borrow().snapshot;
-            ReliedOn { held: relay.held.table, left_out: relay.witness.left_out }
+            ReliedOn { held: relay.held.table, notes: relay.witness.notes }
         };
         let target = Target::find(session, self.settings, outbox).await?;
         target.check_removable(session, self.settings, relied_on).await?;

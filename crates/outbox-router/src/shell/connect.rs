@@ -15,7 +15,7 @@ use super::ports::{Postgres, Started};
 
 use crate::{
     filter_labels::check_filters,
-    held::{HeldStore, Pipeline, read_table},
+    held::{HeldStore, Pipeline, note_writes, read_table},
     monitor::{
         self, Connect, SqlSession, catalog::Sought, connection::drive, server::ServerSettings,
     },
@@ -270,7 +270,8 @@ impl Source {
             false => Pids::OfPooler,
         };
         let (history, wal_end) = identify(&mut connection).await?;
-        let server = Server { version, encoding, history: history.clone(), wal_end };
+        let note_writes = note_writes(&mut connection, &self.pipeline.name).await?;
+        let server = Server { version, encoding, history: history.clone(), wal_end, note_writes };
         let encoding = client_encoding(&server);
         Ok((OpenConnection { connection, version, encoding, history, pids }, server))
     }

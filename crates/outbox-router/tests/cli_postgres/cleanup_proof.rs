@@ -10,7 +10,7 @@ use relay::{
     delivered::{AgeColumn, EventsSince, FullXid, OlderRows, Place},
     held::{TableMark, TableVersion},
     source::{Catalog, History},
-    witness::{LastTransaction, RowsLeftOut},
+    witness::{LastTransaction, Notes},
 };
 
 use crate::{
@@ -454,7 +454,7 @@ async fn rows_stay_while_the_table_of_those_that_were_left_out_is_gone() {
         .record()
         .await
         .unwrap()
-        .note_of_left_out(RowsLeftOut::Noted { by: Lsn::from_u64(8) })
+        .noting(Notes { any_left_out: true, by: Lsn::from_u64(8), writes: 0 })
         .unwrap();
     fixture.kafka.put("left-out", &note).await;
     let output = fixture.cleanup().await;
@@ -468,8 +468,36 @@ async fn rows_stay_while_the_table_of_those_that_were_left_out_is_gone() {
     refused(&output, "the table outbox_router.left_out does not exist, and rows were noted in it");
     assert_eq!(ids(server, "outbox"), "bad");
     // A person says that nothing is missing.
-    let (_, make) = output.err.split_once("a table without lines says so: ").expect("a statement");
+    let (_, make) = output.err.split_once("this says so: ").expect("a statement");
     server.sql(make.lines().next().unwrap());
+    let output = fixture.cleanup().await;
+    assert_eq!((output.exit, output.err.as_str()), (Exit::Done, ""), "{output:?}");
+    assert_eq!(ids(server, "outbox"), "");
+}
+
+/// A copy of the server from before two notes has taken its place.
+#[tokio::test]
+async fn rows_stay_while_the_witness_counts_more_notes_than_the_server_has() {
+    let fixture = Fixture::start().await;
+    let server = &fixture.server;
+    insert(server, "o1", HOUR_AGO);
+    fixture.confirm_with(None).await;
+    let noted = Notes { writes: 2, ..Notes::default() };
+    let note = fixture.kafka.record().await.unwrap().noting(noted).unwrap();
+    fixture.kafka.put("left-out", &note).await;
+    for writes in [None, Some(1)] {
+        if let Some(writes) = writes {
+            server.sql(&format!(
+                "create schema outbox_router; create table outbox_router.note_version \
+                   (pipeline text primary key, writes bigint not null); \
+                 insert into outbox_router.note_version values ('outbox-router', {writes})"
+            ));
+        }
+        let what = format!("the server has {} of 2 writes of notes", writes.unwrap_or(0));
+        refused(&fixture.cleanup().await, &what);
+        assert_eq!(ids(server, "outbox"), "o1");
+    }
+    server.sql("update outbox_router.note_version set writes = 2");
     let output = fixture.cleanup().await;
     assert_eq!((output.exit, output.err.as_str()), (Exit::Done, ""), "{output:?}");
     assert_eq!(ids(server, "outbox"), "");
@@ -479,16 +507,16 @@ async fn rows_stay_while_the_table_of_those_that_were_left_out_is_gone() {
 #[tokio::test]
 async fn the_first_witness_has_that_rows_were_left_out() {
     let fixture = Fixture::start().await;
-    assert_eq!(fixture.kafka.record().await.unwrap().left_out, RowsLeftOut::None);
+    assert_eq!(fixture.kafka.record().await.unwrap().notes, Notes::default());
     leave_out(&fixture.server, "bad");
     let again = fixture.run(&["setup", "--apply"]).await;
     assert_eq!(again.exit, Exit::Done, "{again:?}");
-    let left_out = fixture.kafka.record().await.unwrap().left_out;
-    assert!(left_out > RowsLeftOut::Noted { by: Lsn::ZERO }, "{left_out:?}");
+    let notes = fixture.kafka.record().await.unwrap().notes;
+    assert!(notes.any_left_out && notes.by > Lsn::ZERO, "{notes:?}");
     let forgotten = fixture.run(&["teardown", "--apply", "--yes", "--forget"]).await;
     assert_eq!(forgotten.exit, Exit::Done, "{forgotten:?}");
     let made = fixture.run(&["setup", "--apply"]).await;
     assert_eq!(made.exit, Exit::Done, "{made:?}");
-    let after = fixture.kafka.record().await.unwrap().left_out;
-    assert!(after > left_out, "{after:?}, and {left_out:?} before");
+    let after = fixture.kafka.record().await.unwrap().notes;
+    assert!(after.any_left_out && after.by > notes.by, "{after:?}, and {notes:?} before");
 }

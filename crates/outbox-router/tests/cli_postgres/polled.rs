@@ -663,7 +663,8 @@ async fn teardown_drops_what_setup_has_made_and_leaves_the_rows() {
     assert_eq!(done.exit, Exit::Done, "{done:?}");
     assert_eq!(polled.server.sql(MADE), "");
     let left = "select (select count(*) from pg_trigger where not tgisinternal) \
-                + (select count(*) from outbox_router.worker)";
+                + (select count(*) from outbox_router.worker) \
+                + (select count(*) from outbox_router.mark)";
     assert_eq!(polled.server.sql(left), "0");
     assert_eq!(polled.states(), UNTOUCHED);
     let again = polled.type_line("teardown --apply --yes", "").await;

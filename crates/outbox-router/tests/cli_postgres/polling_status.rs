@@ -18,6 +18,7 @@ const TABLE: &str = "\
       expires_at timestamptz, primary key (relation, shard)); \
     create table outbox_router.worker (relation oid, holder uuid, name text not null, \
       seen_until timestamptz, primary key (relation, holder)); \
+    create table outbox_router.mark (relation oid primary key, decided jsonb); \
     create table outbox_router.switch (relation oid primary key, state text, holder uuid, \
       \"by\" text, since timestamptz); \
     insert into outbox (aggregate_id, created_at) \

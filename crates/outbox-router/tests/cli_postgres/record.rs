@@ -400,6 +400,17 @@ async fn a_pipeline_takes_no_other_slot_while_the_witness_of_one_that_is_gone_is
         assert!(refused.err.contains(&what), "{}", refused.err);
         let hint = "outbox-router teardown --apply --forget --set postgres.slot=outbox_router";
         assert!(refused.err.contains(hint), "{}", refused.err);
+        // Under another name, too; the same slot is refused for itself where it is lost.
+        let both = ["--set", "name=other", "--set", "postgres.slot=renamed"];
+        for other in if gone == "lost" { vec![&both[..]] } else { vec![&both[..], &both[..2]] } {
+            let refused = fixture.run_command(&[&SETUP[..], other].concat()).await;
+            assert!(refused.err.contains(&what), "{refused:?}");
+            let flags = "--set name=outbox-router --set postgres.slot=outbox_router";
+            for command in ["recover", "teardown --apply --forget"] {
+                let hint = format!("outbox-router {command} {flags}");
+                assert!(refused.err.contains(&hint), "{hint} is not in {}", refused.err);
+            }
+        }
         assert_eq!(fixture.server.sql(rest), "0", "{gone}");
         let forget = ["--forget", "--set", "postgres.slot=outbox_router"];
         let forgotten = fixture.run_command(&[&TEARDOWN[..], &forget].concat()).await;

@@ -444,3 +444,102 @@ async fn words_of_where_that_their_column_cannot_have_make_nothing() {
     }
     assert_eq!(server.sql("select count(*) from pg_publication"), "0");
 }
+
+/// A slot would keep WAL whose rows have to be given up: neither it nor a publication is made.
+#[tokio::test]
+async fn a_table_whose_rows_would_be_left_out_makes_nothing() {
+    let server = Server::start();
+    let made = "select count(*) from (select from pg_publication union all \
+                select from pg_replication_slots) it";
+    server.sql(GENERATED);
+    server.sql(
+        "create table outbox (id uuid, aggregate_type text, aggregate_id text, event_type text, \
+           payload jsonb); create table chunk () inherits (outbox)",
+    );
+    let mut refused = vec![("outbox", "P030", "a hypertable (TimescaleDB)")];
+    let version: i32 = server.sql("show server_version_num").parse().unwrap();
+    if version >= 180_000 {
+        server.sql(&GENERATED.replace("stored", "virtual"));
+        refused.push(("virtual", "P024", "aggregate_id = \"${payload#/orderId}\""));
+    } else {
+        refused.push(("stored", "P024", "aggregate_id = \"${payload#/orderId}\""));
+    }
+    for (table, code, hint) in refused {
+        let table = format!("outbox.0.table={table}");
+        let output = server.run_command(&["setup", "--apply", "--set", &table]).await;
+        assert_eq!(output.exit, Exit::Failure, "{output:?}");
+        assert!(output.err.starts_with(&format!("error: {code}: ")), "{output:?}");
+        assert!(output.err.contains("nothing was made"), "{output:?}");
+        assert!(output.err.contains(hint), "{output:?}");
+        assert_eq!(server.sql(made), "0");
+    }
+}
+
+const GENERATED: &str = "create table stored (id uuid, aggregate_type text, event_type text, \
+    payload jsonb, aggregate_id text generated always as (payload->>'orderId') stored)";
+
+#[tokio::test]
+async fn from_18_on_a_stored_generated_column_is_published_where_the_mapping_needs_it() {
+    let server = Server::start();
+    if server.sql("show server_version_num").parse::<i32>().unwrap() < 180_000 {
+        return;
+    }
+    server.sql(GENERATED);
+    let line = ["setup", "--apply", "--set", "outbox.0.table=stored"];
+    let made = server.run_command(&line).await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    assert!(made.out.contains("with the generated columns that are stored"), "{made:?}");
+    assert_eq!(server.sql("select pubgencols from pg_publication"), "s");
+}
+
+#[tokio::test]
+async fn a_role_that_may_not_note_a_backfill_is_told_what_to_grant() {
+    let server = Server::start();
+    server.sql("create role maker login replication; create schema shop authorization maker");
+    server.sql("set role maker; create table shop.outbox (id uuid)");
+    let line = ["setup", "--apply", "--backfill", "--set", "outbox.0.table=shop.outbox"];
+    let refused = run_command_at(&server.url("maker"), &line, "").await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    let grant = "hint: grant create on database postgres to maker (as the owner or a superuser)";
+    assert!(refused.err.contains(grant), "{refused:?}");
+    assert_eq!(server.sql("select count(*) from pg_publication"), "0");
+}
+
+/// The table may get its columns later, so that nothing is refused; but `run` would stop.
+#[tokio::test]
+async fn run_does_not_come_next_where_the_mapping_does_not_fit() {
+    let server = Server::start();
+    server.sql(
+        "create table few (id uuid); \
+         create table odd (id uuid, aggregate_type text, aggregate_id text, event_type text, \
+           payload jsonb, txid xid8)",
+    );
+    let header = ["name", "column"].map(|key| format!("outbox.0.extra_headers.0.{key}=txid"));
+    let format = "outbox.0.format=debezium";
+    let header = ["--set", format, "--set", header[0].as_str(), "--set", header[1].as_str()];
+    for (table, more, code) in [("few", &[][..], "R007"), ("odd", &header[..], "R008")] {
+        let table = format!("outbox.0.table={table}");
+        let line = [&["setup", "--apply", "--set", &table][..], more].concat();
+        let made = server.run_command(&line).await;
+        assert_eq!(made.exit, Exit::Done, "{made:?}");
+        let next = format!("next: what {code} says, and only then: outbox-router run\n");
+        assert!(made.out.contains(&format!("warning: {code}: ")), "{made:?}");
+        assert!(made.out.ends_with(&next), "{made:?}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_holds_a_lock_is_named_before_a_statement_is_given_up() {
+    let server = Server::start();
+    server.sql(&format!("{GENERATED}; alter table stored drop column aggregate_id"));
+    let held = "select pg_current_xact_id(); lock table stored in share update exclusive mode";
+    let held = server.transaction("import", held);
+    let table = ["--set", "outbox.0.table=stored"];
+    let refused = server.run_command(&[&["setup", "--apply"], &table[..]].concat()).await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    assert!(refused.err.starts_with("error: P008: "), "{refused:?}");
+    let holder = server.sql("select pid from pg_stat_activity where application_name = 'import'");
+    let end = format!("(select pg_terminate_backend({holder}))");
+    assert!(refused.err.contains(&end), "{refused:?}");
+    drop(held);
+}

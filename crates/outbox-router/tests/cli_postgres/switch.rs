@@ -4,10 +4,11 @@ use outbox_router::{cli::Exit, held::schema};
 use relay::{
     Lsn,
     held::{TableMark, TableVersion},
-    witness::RowsLeftOut,
+    witness::Notes,
 };
 
 use crate::{
+    cleanup::{DECIDED, leave_out},
     kafka::StateCluster,
     server::{CommandOutput, Server},
 };
@@ -133,17 +134,25 @@ async fn nothing_is_marked_while_the_table_is_gone_in_which_events_were_open() {
 #[tokio::test]
 async fn nothing_is_marked_while_the_table_of_rows_that_were_left_out_is_gone() {
     let fixture = Fixture::start().await;
-    let note = fixture
-        .kafka
-        .record()
-        .await
-        .expect("a record")
-        .note_of_left_out(RowsLeftOut::Noted { by: Lsn::from_u64(8) });
+    let note = fixture.kafka.record().await.expect("a record").noting(Notes {
+        any_left_out: true,
+        by: Lsn::from_u64(8),
+        writes: 2,
+    });
     fixture.kafka.put("left-out", &note.expect("no row was left out before")).await;
     let refused = fixture.switch(&["--older", "give-up"]).await;
     assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
     let gone = "P038: the table outbox_router.left_out does not exist";
     assert!(refused.err.contains(gone), "{refused:?}");
+    leave_out(&fixture.server, "none");
+    fixture.server.sql(&format!(
+        "{DECIDED}; create table outbox_router.note_version \
+           (pipeline text primary key, writes bigint not null); \
+         insert into outbox_router.note_version values ('outbox-router', 1)"
+    ));
+    let refused = fixture.switch(&["--older", "give-up"]).await;
+    assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+    assert!(refused.err.contains("1 of 2 writes"), "{refused:?}");
     assert_eq!((fixture.pending().as_str(), fixture.slots().as_str()), ("1 2 3 4", "1"));
 }
 

@@ -73,3 +73,26 @@ async fn a_skip_of_another_tables_row_says_nothing_of_the_row() {
         }
     }
 }
+
+/// Columns of another table decide nothing about this one's rows.
+#[tokio::test]
+async fn a_table_whose_columns_do_not_fit_is_left_out() {
+    let (server, cluster) = (Server::start(), StateCluster::start());
+    cluster.create_topic("outbox.event.order", 1);
+    server.script(&format!("{}{TABLE}", tables()));
+    server.sql("create table invoices (id bigint); insert into outbox (aggregate_id) values ('7')");
+    let find = async |first: &str, second: &str| {
+        let (first, second) =
+            (format!("outbox.0.table={first}"), format!("outbox.1.table={second}"));
+        let words = ["where", "1", "--json", "--set", &first, "--set", &second];
+        let line = cluster.without_state(&words);
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        server.run_command(&line).await
+    };
+    let found = find("public.invoices", "public.outbox").await;
+    assert!(found.out.contains("\"waiting\""), "{found:?}");
+    assert!(found.err.contains("note: public.invoices is left out: R007"), "{found:?}");
+    server.sql("create table bills (id bigint)");
+    let none = find("public.invoices", "public.bills").await;
+    assert!(none.exit == Exit::Failure && none.err.contains("error: R007"), "{none:?}");
+}

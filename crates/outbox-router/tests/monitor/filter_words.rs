@@ -1,7 +1,7 @@
 //! The words of `where`, at the beginning of a session.
 
 use outbox_router::shell::{Postgres as _, Source};
-use relay::{Case, Failure, FilterKind, RowFilter};
+use relay::{Case, Failure, FilterKind, RowFilter, TableName, ValueType};
 
 use crate::{fixture::set_up, postgres::Postgres, server_identity::source_at};
 
@@ -56,6 +56,41 @@ async fn no_session_begins_with_words_of_a_type_of_users_that_has_none() {
         .await
         .unwrap();
     assert_eq!(begin(&source).await.unwrap(), None);
+}
+
+/// A word that the server would write in another way fits no row.
+#[tokio::test]
+async fn words_of_built_in_types_are_as_the_server_writes_them() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    let table = TableName { schema: "public".to_owned(), name: "outbox".to_owned() };
+    for (of_type, word) in [
+        ("json", "{\"a\":  1.0}"),
+        ("jsonb", "1.10"),
+        ("jsonb", "-12345678901234567890123.5"),
+        ("jsonb", "\"a\\\"b\\u001f/é\""),
+        ("cidr", "10.0.0.0/8"),
+        ("cidr", "2001:DB8::/32"),
+        ("inet", "::FFFF:10.0.0.1"),
+        ("macaddr", "08:00:2B:01:02:03"),
+        ("time", "09:30:00.50"),
+        ("time", "24:00:00"),
+        ("bit(3)", "101"),
+        ("varbit(3)", "10"),
+        ("pg_lsn", "0/0016B374"),
+        ("uuid", "{0198C3F27D1A7C3E8B4F00000000000A}"),
+        ("int8", "+07"),
+        ("date", "2026-01-31"),
+        ("float8", "1.50"),
+    ] {
+        let query = format!("select '{of_type}'::regtype::oid, concat($1::text::{of_type})");
+        let row = client.query_one(&query, &[&word]).await.unwrap();
+        let (oid, expected): (u32, String) = (row.get(0), row.get(1));
+        let values = vec![word.to_owned()];
+        let filter = RowFilter { column: "kind".to_owned(), values, kind: FilterKind::In };
+        let written = filter.written(&table, ValueType { oid, modifier: -1 });
+        assert_eq!(written, Ok(vec![expected]), "{of_type} {word}");
+    }
 }
 
 /// The stream would leave out every row, or none.

@@ -29,7 +29,8 @@ async fn checked(
     let ServerSettings { version, encoding, .. } = server::settings(&mut &*client).await?;
     let history = server::identity(&mut &*client).await?;
     let reading = slot::read(&mut &*client, version, slot).await?;
-    let server = Server { version, encoding, history, wal_end: reading.current_wal_lsn };
+    let wal_end = reading.current_wal_lsn;
+    let server = Server { version, encoding, history, wal_end, note_writes: None };
     let expected = Expectations {
         slot,
         publication,

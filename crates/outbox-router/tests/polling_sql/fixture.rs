@@ -5,7 +5,8 @@ use std::time::Duration;
 use outbox_router::{
     monitor::{Connect, SqlSession},
     polling::sql::{
-        Database, LeaseTable, MarkConfig, RowScope, SqlSettings, StreamNames, TableConfig,
+        Database, LeaseTable, MarkConfig, NoteWork, RowScope, SqlSettings, StreamNames,
+        TableConfig,
         setup::{self, Deletes},
     },
     postgres::{ConnInfo, Session, connect_failure, connect_sql_for},
@@ -119,9 +120,13 @@ impl Fixture {
             .unless_streamed(polling().settings.stream)
     }
 
-    /// Makes the indexes that `setup` makes.
+    /// Notes and makes what `setup` notes of a table, and the indexes that it makes.
     pub(crate) async fn make_indexes(&self, worker: &Worker) {
-        for work in worker.database.table(TABLE).unwrap().index_work() {
+        let table = worker.database.table(TABLE).unwrap();
+        if let Some(NoteWork { statement, .. }) = table.note_work() {
+            self.run(&statement).await;
+        }
+        for work in table.index_work() {
             for statement in work.statements {
                 self.run(&statement).await;
             }
@@ -209,6 +214,13 @@ impl Worker {
 
     pub(crate) async fn fetch(&mut self, limit: usize) -> Fetched {
         self.fetch_of(ShardSet::ALL, limit, &[]).await
+    }
+
+    /// What ends a reading.
+    pub(crate) async fn refused(&mut self, limit: usize) -> Failure {
+        let passed_over = relay::polling::PassedOver::Keys(Vec::new());
+        let request = FetchRequest { table: TABLE, shards: ShardSet::ALL, limit, passed_over };
+        self.database.fetch(&request).await.unwrap_err()
     }
 
     pub(crate) async fn fetch_of(

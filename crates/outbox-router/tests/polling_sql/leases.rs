@@ -104,6 +104,36 @@ async fn workers_of_another_configuration_are_given_nothing() {
     refused(&mut a).await;
 }
 
+/// Each would mark rows that the other one has, and deliver the rest.
+#[tokio::test]
+async fn a_partition_and_its_parent_are_polled_by_one_worker_alone() {
+    let fixture = fixture().await;
+    let parts = "create table parts (like outbox) partition by list (aggregate_id); \
+                 create table one partition of parts for values in ('1'); \
+                 create table two partition of parts for values in ('2')";
+    fixture.run(parts).await;
+    let polled = |tables: &[&str], name: &str| {
+        let table = |name: &&str| TableName { schema: "public".into(), name: (*name).into() };
+        let tables: Vec<TableName> = tables.iter().map(table).collect();
+        LeaseTable::new(fixture.connector(), tables, Uuid::new_v4(), name.to_owned(), LEASE)
+    };
+    for [first, second] in [["parts", "one"], ["one", "parts"]] {
+        for name in ["a", "b"] {
+            fixture.run("truncate outbox_router.lease, outbox_router.worker").await;
+            let (mut a, mut other) = (polled(&[first], "a"), polled(&[second], name));
+            assert_eq!(held(&a.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
+            let refused = other.answer(&hold(vec![64])).await.unwrap_err();
+            assert_eq!(refused.case, Some(Case::PolledByOther), "{second}: {refused}");
+            assert_eq!(held(&a.answer(&hold(vec![64])).await.unwrap()), ShardSet::ALL);
+        }
+    }
+    fixture.run("truncate outbox_router.lease, outbox_router.worker").await;
+    for (table, name) in [("one", "a"), ("two", "b")] {
+        let held = held(&polled(&[table], name).answer(&hold(vec![64])).await.unwrap());
+        assert_eq!(held, ShardSet::ALL, "{table} has rows of its own");
+    }
+}
+
 #[tokio::test]
 async fn a_lease_ends_by_the_servers_clock_or_is_given_back() {
     let fixture = fixture().await;

@@ -26,6 +26,7 @@ mod listening;
 mod marks;
 mod memory;
 mod named;
+mod noted;
 mod owners;
 mod pooler;
 mod presets;

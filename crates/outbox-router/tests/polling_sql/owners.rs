@@ -6,7 +6,7 @@ use outbox_router::polling::sql::{
 };
 use relay::{Code, OutboxTable, TableName, polling::TableIndex};
 
-use crate::fixture::{Fixture, Polling, ROUTER, default_table, ids, polling};
+use crate::fixture::{Fixture, Polling, ROUTER, TABLE, Worker, default_table, ids, polling};
 
 const STATES: &str = ", status text not null default 'PENDING'";
 
@@ -63,4 +63,17 @@ async fn a_worker_on_tables_of_one_owner_lets_a_trigger_run() {
     let mut worker = fixture.worker(polling()).await;
     assert_eq!(ids(&worker.drain(9).await), ["1"]);
     assert_eq!(fixture.value("select by from seized").await, ROUTER);
+}
+
+/// It may read every slot of the server, which is more than any owner of a table.
+#[tokio::test]
+async fn a_worker_that_may_replicate_or_is_a_superuser_runs_no_code_of_the_one_owner() {
+    let (fixture, _) = of_two_owners().await;
+    for alter in ["alter role router replication", "alter role router noreplication superuser"] {
+        fixture.run(alter).await;
+        let mut worker = Worker::new(fixture.connector(), polling());
+        let failure = worker.database.describe(TABLE).await.unwrap_err();
+        assert_eq!(failure.code, Code::ForeignCode, "{alter}: {failure}");
+    }
+    assert_eq!(fixture.value("select count(*) from seized").await, "0");
 }

@@ -44,3 +44,26 @@ async fn the_example_of_each_preset_is_read_and_marked() {
         assert_eq!(fixture.value(&unmarked).await, "0", "{}", preset.name);
     }
 }
+
+/// A SELECT has the columns that PostgreSQL computes; from 18 on those that are virtual, too.
+#[tokio::test]
+async fn generated_columns_are_read() {
+    let version = std::env::var("OUTBOX_PG_VERSION").unwrap_or_default();
+    let kinds = if version == "18" { &["stored", "virtual"][..] } else { &["stored"] };
+    for kind in kinds {
+        let fixture = Fixture::new(&format!(
+            "create table outbox (id uuid primary key default gen_random_uuid(), \
+             aggregate_type text default 'order', event_type text default 'placed', \
+             payload jsonb, created_at timestamptz default now(), published_at timestamptz, \
+             aggregate_id text generated always as (payload->>'order') {kind})"
+        ))
+        .await;
+        fixture.run("insert into outbox (payload) values ('{\"order\": \"seven\"}')").await;
+        let mut worker = fixture.worker(polling()).await;
+        fixture.make_indexes(&worker).await;
+        worker.database.describe(TABLE).await.unwrap();
+        let fetched = worker.fetch(10).await;
+        assert_eq!(keys(&fetched.rows), [Some("seven")], "{kind}");
+        assert_eq!(worker.publish(&fetched.rows).await, 1, "{kind}");
+    }
+}

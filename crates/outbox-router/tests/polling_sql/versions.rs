@@ -7,7 +7,7 @@ use outbox_router::polling::sql::{
     MarkConfig, MarkHow, Stuck, StuckFilter, drop_rows, requeue, setup::Deletes, stuck,
 };
 use relay::{
-    Class,
+    Case, Class,
     delivered::GivenUp,
     polling::{PendingRow, RowOutcome, SettleRequest, Written},
     testing::sent,
@@ -206,4 +206,64 @@ async fn a_row_that_is_changed_is_no_mark_that_is_undone() {
     let published: Vec<_> = rows.iter().map(sent).collect();
     let request = SettleRequest { published, ..worker.nothing() };
     assert_eq!(worker.database.settle(&request).await.unwrap().published, 0);
+}
+
+/// A type or a key that was altered would give a value another meaning, and a mark more rows than
+/// one.
+#[tokio::test]
+async fn a_table_that_was_altered_is_described_before_it_is_read() {
+    for (more, polling) in marks() {
+        let fixture = fixture(more).await;
+        let mut worker = fixture.worker(polling).await;
+        for alter in [
+            "alter table outbox alter column payload type bytea \
+             using convert_to(payload::text, 'UTF8')",
+            "alter table outbox add column destination text not null default 'x', \
+             drop constraint outbox_pkey, add primary key (id, destination)",
+            "alter table outbox alter column id type int",
+        ] {
+            assert_eq!(worker.fetch(10).await.rows.len(), 1, "{more}");
+            fixture.run(alter).await;
+            let refused = worker.refused(10).await;
+            assert_eq!(refused.case, Some(Case::TableAltered), "{alter}: {refused}");
+            worker.database.describe(TABLE).await.unwrap();
+        }
+        // Other indexes may be made again, and be dropped.
+        fixture.run("create index on outbox (event_type); reindex table outbox").await;
+        fixture
+            .run(
+                "insert into outbox (id, aggregate_id, destination) overriding system value \
+                 values (7, 'b', 'one'), (7, 'b', 'two')",
+            )
+            .await;
+        let rows = worker.fetch(10).await.rows;
+        assert_eq!(rows.len(), 3, "{more}");
+        assert_eq!(worker.publish(&rows[1..2]).await, 1, "{more}");
+        let left = worker.fetch(10).await.rows;
+        assert_eq!(left.iter().map(|row| &row.id).collect::<Vec<_>>(), [&rows[0].id, &rows[2].id]);
+    }
+}
+
+#[tokio::test]
+async fn rows_that_were_read_by_another_key_are_not_marked_by_its_values() {
+    let fixture =
+        Fixture::new(&default_table(", published_at timestamptz, other bigint not null unique"))
+            .await;
+    let insert = "insert into outbox (id, aggregate_id, other) overriding system value \
+                  values (1, 'a', 2), (2, 'a', 1)";
+    fixture.run(insert).await;
+    let mut worker = fixture.worker(polling()).await;
+    let rows = worker.fetch(10).await.rows;
+    let request = SettleRequest { published: vec![sent(&rows[0])], ..worker.nothing() };
+    fixture.run("revoke update on outbox from router").await;
+    worker.database.settle(&request).await.unwrap_err();
+    fixture
+        .run(
+            "grant update on outbox to router; alter table outbox drop constraint outbox_pkey, \
+             drop constraint outbox_other_key, add primary key (other)",
+        )
+        .await;
+    let settled = worker.database.settle(&request).await.unwrap();
+    assert_eq!(settled.written, Written::NotOurs);
+    assert_eq!(fixture.value("select count(published_at) from outbox").await, "0");
 }

@@ -12,6 +12,11 @@
 //! may have earlier ones ([`since_restore`]). Times add those rows, and take none away. In a table
 //! without a time, every row is compared then.
 //!
+//! A copy of the server, or of its database, on which rows were written while the router read the
+//! former one, has that history and those ids, too. Where the slot is gone, nothing tells it from
+//! the former one. So the rows that were left out by their times are not taken for delivered from
+//! then on ([`Outside`]): retention keeps them.
+//!
 //! The three values follow from each other, and nothing else makes them: a [`Scope`] is what the
 //! statement is written from that selects the rows, [`Compared`] are the figures of one, and a
 //! [`ClosedGap`] is what the witness takes.
@@ -24,7 +29,7 @@ use super::{
 };
 use crate::{
     failure::Code,
-    routing::table::TableName,
+    routing::{table::TableName, timestamp::Timepoint},
     source::{Catalog, CatalogRelation, Gap, History, Partitions, Publication},
     witness::{Recovered, Witness},
 };
@@ -113,6 +118,16 @@ impl TimeColumn {
 pub struct Scope {
     rows: Rows,
     released: Released,
+    outside: Outside,
+}
+
+/// What the rows are that are not compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outside {
+    /// Delivered: they were written on the server whose slot the witness knows.
+    Delivered,
+    /// Older, if their times are right; nothing shows on which server they were written.
+    Unproved,
 }
 
 /// Whether the rows of events are compared that were delivered out of the table of held events,
@@ -159,6 +174,13 @@ pub(super) fn may_be_of_restore(gap: &Gap) -> bool {
     codes.contains(&gap.failure.code)
 }
 
+/// Whether a gap may be of a copy that was written to beside the server: without the slot, or with
+/// one that stands elsewhere, nothing tells them apart.
+fn may_be_of_branch(gap: &Gap) -> bool {
+    let codes = [Code::SlotMissing, Code::SlotMoved, Code::HistoryChanged];
+    codes.contains(&gap.failure.code)
+}
+
 /// The time after which a restored server gave ids again, if these gaps may be of one. `None` also
 /// where no such time is known.
 pub fn since_restore(witness: &Witness, gaps: &[Gap]) -> Option<String> {
@@ -201,7 +223,28 @@ impl Scope {
         let is_moved = |gap: &Gap| gap.failure.code == Code::SlotMoved;
         let is_older = gaps.iter().any(is_moved);
         let released = if is_older { Released::Compared } else { Released::AsOthers };
-        Some(Self { rows, released })
+        let is_of_branch = gaps.iter().any(may_be_of_branch);
+        let outside = match (&rows, is_of_branch) {
+            (Rows::Named { .. }, _) | (Rows::Transactions { or_since: Some(_), .. }, true) => {
+                Outside::Unproved
+            }
+            (Rows::Transactions { .. } | Rows::All, _) => Outside::Delivered,
+        };
+        Some(Self { rows, released, outside })
+    }
+
+    /// What the rows are that are not compared.
+    pub const fn outside(&self) -> Outside {
+        self.outside
+    }
+
+    /// The time from which on rows are compared, as PostgreSQL prints it.
+    fn since(&self) -> Option<&str> {
+        match &self.rows {
+            Rows::Named { since } => Some(since),
+            Rows::Transactions { or_since, .. } => or_since.as_deref(),
+            Rows::All => None,
+        }
     }
 
     /// Which.
@@ -266,6 +309,20 @@ impl Compared {
         self.figures
     }
 
+    /// Whether rows stay in the table that nothing shows to be delivered.
+    pub const fn leaves_unproved(&self) -> bool {
+        self.figures.outside > 0 && matches!(self.scope.outside, Outside::Unproved)
+    }
+
+    /// The time up to which rows are not proved to be delivered, where there are such rows. One
+    /// that cannot be read is now: it proves nothing.
+    fn unproved_until(&self) -> Option<Unproved> {
+        self.leaves_unproved().then(|| Unproved {
+            table: self.table.clone(),
+            until: self.scope.since().and_then(|since| Timepoint::read(since).ok()),
+        })
+    }
+
     /// How many rows are to be sent.
     pub const fn to_send(&self) -> u64 {
         self.figures.missing.saturating_sub(self.figures.decided)
@@ -298,6 +355,15 @@ pub enum FilteredRows {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClosedGap {
     recovered: Recovered,
+    unproved: Vec<Unproved>,
+}
+
+/// A table with rows that nothing shows to be delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unproved {
+    pub(crate) table: TableName,
+    /// The time from which on its rows were compared; `None` where that is not known.
+    pub(crate) until: Option<Timepoint>,
 }
 
 impl ClosedGap {
@@ -324,7 +390,13 @@ impl ClosedGap {
             rows: compared.iter().map(|(compared, _)| compared.to_send()).sum(),
             records: compared.iter().map(|(_, settled)| settled.sent).sum(),
         };
-        Some(Self { recovered })
+        let unproved = compared.iter().filter_map(|(one, _)| one.unproved_until()).collect();
+        Some(Self { recovered, unproved })
+    }
+
+    /// Tables with rows that nothing shows to be delivered.
+    pub(crate) fn unproved(&self) -> &[Unproved] {
+        &self.unproved
     }
 
     /// The figures for the witness.
@@ -601,18 +673,37 @@ mod tests {
         assert_eq!((hours(TimeColumn::Unzoned), hours(TimeColumn::Day)), (14, 38));
     }
 
+    /// A copy that was written to beside the server has its history and its ids.
+    #[test]
+    fn rows_that_times_alone_leave_out_are_delivered_only_where_the_slot_says_which_server_it_is() {
+        let first = FirstOfGap { xid: FullXid::from_u64(700), ended_by: Lsn::from_u64(50) };
+        let since = MadeSince("2026-12-03 12:35:23.123456+00".to_owned());
+        let unproved = |code: Code, first: Option<FirstOfGap>| {
+            let mark = Mark { lsn: Lsn::from_u64(90), at: None };
+            let interval = Interval { from: Some(mark.clone()), to: mark };
+            let gap = Gap::new(Failure::new(code, "it happened"), interval);
+            let scope = Scope::of((&[gap], first), Some(&since), HasTime::Yes).unwrap();
+            let table = TableName { schema: "public".into(), name: "a".into() };
+            let figures = |outside| Figures { outside, ..Figures::default() };
+            let of = |outside| Compared::by(scope.clone(), table.clone(), figures(outside));
+            assert_eq!(of(0).unproved_until(), None, "no row is older");
+            of(3).unproved_until().map(|found| found.until.unwrap().millis() + 1)
+        };
+        let until = Some(1_796_301_323_124);
+        for code in [Code::SlotMissing, Code::SlotMoved, Code::HistoryChanged] {
+            assert_eq!(unproved(code, Some(first)), until, "{code}");
+        }
+        assert_eq!(unproved(Code::SlotLost, Some(first)), None, "it is the slot of this server");
+        assert_eq!(unproved(Code::SlotLost, None), until, "a person has named the time");
+    }
+
     #[test]
     fn a_gap_is_closed_when_each_missing_row_of_each_table_is_settled() {
         let table = |name: &str| TableName { schema: "public".into(), name: name.into() };
         let (a, b) = (table("a"), table("b"));
         let figures = Figures { rows: 9, missing: 5, decided: 1, outside: 0 };
-        let compared = |table: &TableName| {
-            Compared::by(
-                Scope { rows: Rows::All, released: Released::AsOthers },
-                table.clone(),
-                figures,
-            )
-        };
+        let all = || Scope::of((&[], None), None, HasTime::No).unwrap();
+        let compared = |table: &TableName| Compared::by(all(), table.clone(), figures);
         let (of_a, of_b) = (compared(&a), compared(&b));
         let requires = |tables: &[TableName]| {
             let server = (&history(HISTORY), &Catalog::default());

@@ -190,6 +190,8 @@ cases! {
     ClaimsRefused = "claims_refused" of Polling,
     /// Rows of a polled table that were claimed are as they were.
     ClaimsUndone = "claims_undone" of Polling,
+    /// A polled table was altered since it was described.
+    TableAltered = "table_altered" of Polling,
     /// Another database cluster.
     OtherCluster = "other_cluster" of HistoryChanged,
     /// A router of the pipeline streams, and not from the server that a command has reached.
@@ -356,6 +358,8 @@ cases! {
     ProducerSettings = "producer_settings" of ProducerFatal,
     /// A setting of the state topic has to change.
     StateTopicSettings = "state_topic_settings" of StateTopicUnsuitable,
+    /// The state topic is not compacted.
+    StateTopicDeletes = "state_topic_deletes" of StateTopicUnsuitable,
     /// A witness of the pipeline cannot be read.
     WitnessUnreadable = "record_unreadable" of StateTopicUnsuitable,
     /// The broker does not tell the state topic's settings.
@@ -382,6 +386,8 @@ cases! {
     ByteaForm = "bytea_form" of ValueForm,
     /// The topic was not made again.
     TopicGone = "topic_gone" of TopicLost,
+    /// A command's records were stored, and Kafka was taken back to before them.
+    KafkaTakenBack = "kafka_taken_back" of TopicLost,
     /// No state topic is configured, so nothing can be accepted.
     NoStateTopic = "no_state_topic" of WitnessMissing,
     /// A command found no witness of the pipeline.

@@ -19,6 +19,7 @@ use crate::{
     failure::{Case, Class, Code, Failure},
     progress::{LastTransaction, ticket::Ticket},
     telemetry::{HeldReport, HeldTotals, NewLetter, SkippedRow},
+    witness::Notes,
 };
 
 /// The pause after a request that failed, if the cause may pass by itself, and if a person is
@@ -338,12 +339,12 @@ impl Holding {
                 self.decisions.answered(keys.len(), at);
                 self.release.add(keys);
             }
-            HeldAnswer::Skipped(decided_by) => {
+            HeldAnswer::Skipped(noted) => {
                 self.skipping.answered(at);
-                if let Some(by) = decided_by
+                if let Some(notes) = noted
                     && self.skipping.decided()
                 {
-                    return Answered::Skip { by };
+                    return Answered::Skip { notes };
                 }
             }
             HeldAnswer::Next(events) => {
@@ -442,8 +443,8 @@ pub(crate) enum Answered {
     Nothing,
     /// The row at which the session waits is to be offered again, and skipped.
     Skip {
-        /// A position by which the decision was there.
-        by: Lsn,
+        /// The database's notes when the decision was there.
+        notes: Notes,
     },
     /// Events are in the table, which redeems their tickets.
     Written(Vec<Ticket>),

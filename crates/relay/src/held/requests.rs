@@ -12,7 +12,7 @@ use std::sync::Arc;
 use pgoutput::{Lsn, PgTimestamp};
 
 use super::{EventId, HeldEvent, KeyHash, Letter, TableMark, TableVersion};
-use crate::failure::Code;
+use crate::{failure::Code, witness::Notes};
 
 /// How many keys one answer to [`HeldRequest::ReadDecided`] has at most.
 pub const DECIDED_MAX: usize = 1_000;
@@ -91,8 +91,8 @@ pub enum HeldAnswer {
     Decided(Vec<KeyHash>),
     /// To [`HeldRequest::ReadNext`].
     Next(Vec<(HeldEvent, Decision)>),
-    /// To [`HeldRequest::ReadSkip`]: a position by which the decision was there.
-    Skipped(Option<Lsn>),
+    /// To [`HeldRequest::ReadSkip`]: the database's notes when the decision was there.
+    Skipped(Option<Notes>),
     /// To [`HeldRequest::Close`].
     Closed(Closed),
 }

@@ -67,9 +67,9 @@ impl Relay {
     fn held_changed(&mut self, answered: Answered, at: Moment) {
         match answered {
             Answered::Nothing => {}
-            Answered::Skip { by } => {
+            Answered::Skip { notes } => {
                 // Positions behind the row rely on the decision.
-                self.keeper.update(|witness| witness.skips_by = witness.skips_by.max(by));
+                self.keeper.update(|witness| witness.notes = witness.notes.and(notes));
                 if let Phase::Streaming(session) = &mut self.phase {
                     session.offer_again();
                 }

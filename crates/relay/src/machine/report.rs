@@ -184,7 +184,7 @@ impl Relay {
             lost_topics: self.keeper.lost_topics(),
             topic_look: self.keeper.topic_look(),
             verified: known.and_then(|known| Some(known.checked.as_ref()?.lsn)),
-            left_out: known.map(|known| known.left_out).unwrap_or_default(),
+            notes: known.map(|known| known.notes).unwrap_or_default(),
             since: known
                 .filter(|_| self.keeper.store() == WitnessStore::Kafka)
                 .map_or_else(Arc::default, |known| Arc::clone(&known.since)),

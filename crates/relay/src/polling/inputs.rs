@@ -144,6 +144,14 @@ impl Poller {
         };
         let fetched = match answer {
             Ok(fetched) => fetched,
+            Err(failure) if failure.case == Some(Case::TableAltered) => {
+                // Nothing was read, and nothing is wrong.
+                let due = at + self.backoff.next();
+                if let Some(table) = self.tables.get_mut(request.table.0) {
+                    table.description = Description::Unknown(due);
+                }
+                return;
+            }
             Err(failure) => return self.table_failed(request.table, failure, at),
         };
         self.server = None;

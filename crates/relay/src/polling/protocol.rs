@@ -347,5 +347,5 @@ pub struct Settled {
 
 impl Settled {
     /// Nothing is written: the rows are not this worker's, or their table has gone.
-    pub(super) const NOT_OURS: Self = Self { written: Written::NotOurs, published: 0 };
+    pub const NOT_OURS: Self = Self { written: Written::NotOurs, published: 0 };
 }

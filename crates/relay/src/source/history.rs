@@ -5,8 +5,9 @@
 //! its switch point (PostgreSQL manual, "Continuous Archiving", Timelines). After a promotion that
 //! forgot no transaction which Kafka has, streaming continues; any other change of history needs a
 //! person. A server that was restored to an earlier state on the same timeline is found here only
-//! while its WAL ends before the witness, or while it gives ids of transactions again; later it is
-//! found because the witness's last transaction is not sent again.
+//! while its WAL ends before the witness, or while it gives ids of transactions again, or where it
+//! lacks writes that the witness counts; later it is found because the witness's last transaction
+//! is not sent again.
 
 use pgoutput::Lsn;
 
@@ -18,7 +19,7 @@ use super::{
 };
 use crate::{
     failure::{Case, Code, Failure},
-    witness::Witness,
+    witness::{Notes, Witness},
 };
 
 /// How a server's history continues that of the witness.
@@ -84,7 +85,7 @@ pub fn continues(
     match known.timeline.cmp(&server.history.timeline) {
         std::cmp::Ordering::Equal => {
             reaches(witness, server, witness.position)?;
-            match lost_notes(witness, server.wal_end) {
+            match lost_notes(witness, server, server.wal_end) {
                 None => Ok(Continuation::Same),
                 Some(lost) => Err(Obstacle::Gaps(vec![lost])),
             }
@@ -119,17 +120,26 @@ fn reaches(witness: &Witness, server: &Server, position: Lsn) -> Result<(), Obst
 }
 
 /// The notes of rows that were left out, or skipped, which a server lacks that has the witness's
-/// history up to `end`. Such a row may be as old as the pipeline.
-fn lost_notes(witness: &Witness, end: Lsn) -> Option<Gap> {
-    let noted = witness.left_out.position().max(witness.skips_by);
-    (noted > end).then(|| {
-        let what = format!(
-            "the server has the WAL of Kafka's records up to {end}, and up to {noted} rows were \
-             noted in outbox_router.left_out or outbox_router.decision that are in no topic: a \
-             promotion or a restored backup lost notes, so every row may be one"
-        );
-        diverged(witness, Lsn::ZERO, Failure::new(Code::HistoryChanged, what))
-    })
+/// history up to `end`. Such a row may be as old as the pipeline. WAL that others have written
+/// since the server was taken back hides by its length what is missing; the number of writes does
+/// not.
+fn lost_notes(witness: &Witness, server: &Server, end: Lsn) -> Option<Gap> {
+    let Notes { by, writes, .. } = witness.notes;
+    let seen = match server.note_writes {
+        Some(there) if there < writes => {
+            format!("the server has {there} of {writes} writes of notes, which say what rows")
+        }
+        Some(_) | None if by > end => format!(
+            "the server has the WAL of Kafka's records up to {end}, and up to {by} rows were \
+             noted that"
+        ),
+        Some(_) | None => return None,
+    };
+    let what = format!(
+        "{seen} are in no topic (outbox_router.left_out, outbox_router.decision): a promotion or a \
+         restored backup lost notes, so every row may be one"
+    );
+    Some(diverged(witness, Lsn::ZERO, Failure::new(Code::HistoryChanged, what)))
 }
 
 /// Whether the server gives ids of transactions that all come after those of the witness's horizon.
@@ -177,7 +187,7 @@ fn promoted(
     // timeline lacks that WAL, Kafka has no record too many.
     let last = witness.last.map_or(Lsn::ZERO, |last| last.end_lsn);
     if last <= switch_point {
-        if let Some(lost) = lost_notes(witness, switch_point) {
+        if let Some(lost) = lost_notes(witness, server, switch_point) {
             return Err(Obstacle::OtherServer(Box::new(lost)));
         }
         return reaches(witness, server, witness.position.min(switch_point))
@@ -215,7 +225,6 @@ mod tests {
     use crate::{
         progress::transaction::LastTransaction,
         source::{ServerMoment, samples},
-        witness::RowsLeftOut,
     };
 
     fn history(timeline: u32) -> History {
@@ -256,17 +265,13 @@ mod tests {
     /// The last row was left out at 700.
     #[test]
     fn a_server_that_lacks_notes_of_rows_that_were_left_out_is_a_gap_of_all_rows() {
-        let left_out = RowsLeftOut::Noted { by: Lsn::from_u64(700) };
-        let skips_by = Lsn::from_u64(700);
-        for witness in [Witness { left_out, ..witness() }, Witness { skips_by, ..witness() }] {
-            expect_missed(&witness);
-        }
-    }
-
-    fn expect_missed(witness: &Witness) {
+        let notes = Notes { by: Lsn::from_u64(700), writes: 2, ..Notes::default() };
+        let witness = Witness { notes, ..witness() };
+        let server =
+            |timeline, wal_end| Server { note_writes: Some(2), ..server(timeline, wal_end) };
         let message = |server: &Server, timelines: &str| {
             let timelines = TimelineHistory::parse(timelines).unwrap();
-            let obstacle = continues(witness, server, &timelines).err()?;
+            let obstacle = continues(&witness, server, &timelines).err()?;
             let (is_written, gap) = match obstacle {
                 Obstacle::OtherServer(gap) => (false, *gap),
                 Obstacle::Gaps(mut gaps) => (true, gaps.remove(0)),
@@ -283,6 +288,15 @@ mod tests {
         assert!(message(&server(2, 699), "").unwrap().contains("outbox_router.left_out"));
         assert_eq!(message(&server(3, 900), "2\t0/2BC\ty\n"), None, "promoted at 700");
         assert!(message(&server(3, 900), "2\t0/2BB\ty\n").unwrap().contains("up to 0/2BB"));
+        // Others have written WAL since the server was taken back.
+        for (timeline, timelines) in [(2, ""), (3, "2\t0/2BC\ty\n")] {
+            let after = |note_writes| {
+                let server = Server { note_writes, ..server(timeline, 900) };
+                message(&server, timelines)
+            };
+            assert!(after(Some(1)).unwrap().contains("1 of 2 writes"));
+            assert_eq!((after(Some(2)), after(Some(3)), after(None)), (None, None, None));
+        }
     }
 
     #[test]

@@ -9,7 +9,10 @@
 use super::quote::{quote_identifier, quote_table};
 use crate::{
     failure::{Code, Failure, Name},
-    routing::table::TableName,
+    routing::{
+        FilterKind,
+        table::{Outboxes, TableName},
+    },
 };
 
 /// Which roles other than the owner may move rows of a partitioned table.
@@ -24,6 +27,16 @@ pub struct RowMovePrivileges {
 }
 
 impl RowMovePrivileges {
+    /// Whether `where` has one word alone of the one column by which rows may move: a row that
+    /// moves to another partition has another word, and is no event there.
+    pub fn are_filtered(&self, outboxes: &Outboxes) -> bool {
+        let outbox = outboxes.tables.iter().find(|outbox| outbox.name == self.table);
+        outbox.and_then(|outbox| outbox.filter.as_ref()).is_some_and(|filter| {
+            let is_one = matches!(filter.kind, FilterKind::In) && filter.values.len() == 1;
+            is_one && self.columns.iter().all(|column| *column == filter.column)
+        })
+    }
+
     /// The finding, which is reported and stops nothing.
     pub fn finding(&self) -> Failure {
         let Self { table, columns, roles } = self;
@@ -50,7 +63,29 @@ impl RowMovePrivileges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::samples::name;
+    use crate::{
+        routing::table::{OutboxTable, RowFilter},
+        source::samples::name,
+    };
+
+    #[test]
+    fn rows_that_where_leaves_out_may_move() {
+        let filtered = |kind, values: &[&str], columns: &[&str]| {
+            let moves = RowMovePrivileges {
+                table: name("outbox"),
+                columns: columns.iter().map(|&column| column.to_owned()).collect(),
+                roles: vec![None],
+            };
+            let values = values.iter().map(|&value| value.to_owned()).collect();
+            let filter = Some(RowFilter { column: "status".to_owned(), values, kind });
+            let outbox = OutboxTable { filter, ..OutboxTable::with_defaults(name("outbox")) };
+            moves.are_filtered(&Outboxes { tables: vec![outbox], ..Outboxes::default() })
+        };
+        assert!(filtered(FilterKind::In, &["new"], &["status"]));
+        assert!(!filtered(FilterKind::In, &["new", "again"], &["status"]));
+        assert!(!filtered(FilterKind::NotIn, &["done"], &["status"]));
+        assert!(!filtered(FilterKind::In, &["new"], &["created_at", "status"]));
+    }
 
     #[test]
     fn the_roles_that_may_move_rows_are_named_and_the_router_continues() {

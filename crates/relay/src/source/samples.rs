@@ -15,6 +15,7 @@ pub(crate) fn server() -> Server {
         encoding: ServerEncoding::Known("UTF8".to_owned()),
         history: History { system_id: "1".to_owned(), timeline: 1 },
         wal_end: Lsn::from_u64(100 << 20),
+        note_writes: Some(0),
     }
 }
 

@@ -15,6 +15,9 @@ pub struct Server {
     pub history: History,
     /// The end of flushed WAL, from the same answer.
     pub wal_end: Lsn,
+    /// How often the pipeline's notes of rows in no topic were written there; `None`: this role may
+    /// not read it. Zero where they never were.
+    pub note_writes: Option<u64>,
 }
 
 /// The database's encoding, which decides the stream's `client_encoding`.

@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pgoutput::{Lsn, PgTimestamp};
 
-use crate::held::{
-    Closed, DECIDED_MAX, Decision, EventId, HeldAnswer, HeldEvent, HeldRequest, KeyHash, KeyTotals,
-    KnownAs, Leaving, Loaded, OpenCount, Outcome, TableMark, TableVersion,
+use crate::{
+    held::{
+        Closed, DECIDED_MAX, Decision, EventId, HeldAnswer, HeldEvent, HeldRequest, KeyHash,
+        KeyTotals, KnownAs, Leaving, Loaded, OpenCount, Outcome, TableMark, TableVersion,
+    },
+    witness::Notes,
 };
 
 /// See the module's documentation.
@@ -18,8 +21,8 @@ pub struct HeldTable {
     rows: BTreeMap<EventId, HeldRow>,
     /// Transactions and ids of the rows that a person wants to be skipped.
     skips: BTreeSet<(Lsn, Option<String>)>,
-    /// Where WAL ends when a decision is read.
-    pub skips_by: Lsn,
+    /// What notes the database has when a decision is read.
+    pub notes: Notes,
 }
 
 /// One row.
@@ -130,7 +133,7 @@ impl HeldTable {
             }
             HeldRequest::ReadSkip { id, event_id, .. } => {
                 let skip = (id.commit_lsn, event_id.clone());
-                Some(HeldAnswer::Skipped(self.skips.contains(&skip).then_some(self.skips_by)))
+                Some(HeldAnswer::Skipped(self.skips.contains(&skip).then_some(self.notes)))
             }
             HeldRequest::Load { open: OpenCount::Counted, .. }
             | HeldRequest::Insert(_)

@@ -97,6 +97,7 @@ impl Source {
             encoding: ServerEncoding::Known("UTF8".to_owned()),
             history: History { system_id: "1".to_owned(), timeline: 1 },
             wal_end: Lsn::from_u64(self.wal_end),
+            note_writes: None,
         }
     }
 

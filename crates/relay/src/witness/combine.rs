@@ -52,7 +52,7 @@ pub(crate) fn join(witnesses: impl IntoIterator<Item = Witness>) -> Option<Witne
     }
     for other in all {
         first.take_over_topics(&other);
-        first.learn_left_out(&other);
+        first.learn_notes(&other);
         first.take_over_acceptances(&other);
         for gap in other.gaps {
             if !first.gaps.iter().any(|known| known.is_same(&gap)) {
@@ -72,7 +72,7 @@ mod tests {
     use crate::{
         failure::Code,
         source::{Gap, History, Interval, Mark, ServerMoment},
-        witness::{RowsLeftOut, acceptance::Changed},
+        witness::{Notes, acceptance::Changed},
     };
 
     fn at(generation: u64, position: u64) -> Witness {
@@ -151,23 +151,25 @@ mod tests {
     #[test]
     fn that_rows_were_left_out_is_known_by_a_note_beside_a_router_and_by_what_follows() {
         let router = at(2, 100);
-        let noted = |by| RowsLeftOut::Noted { by: Lsn::from_u64(by) };
-        let note = router.note_of_left_out(noted(90)).unwrap();
+        let noted = |by, writes| Notes { any_left_out: true, by: Lsn::from_u64(by), writes };
+        let note = router.noting(noted(90, 1)).unwrap();
         let known = join([note.clone(), router.clone()]).unwrap();
-        assert_eq!(known, Witness { left_out: noted(90), ..router.clone() });
-        assert_eq!(known.note_of_left_out(noted(90)), None);
-        assert!(known.note_of_left_out(noted(91)).is_some(), "more rows since");
+        assert_eq!(known, Witness { notes: noted(90, 1), ..router.clone() });
+        assert_eq!(known.noting(noted(90, 1)), None);
+        assert!(known.noting(noted(91, 1)).is_some(), "more rows since");
+        assert!(known.noting(noted(90, 2)).is_some(), "more rows since");
         let mut session = router;
-        assert_eq!(session.learn_left_out(&known), Changed::Yes);
-        assert_eq!(session.learn_left_out(&known), Changed::No);
-        assert_eq!(session.left_out, noted(90));
+        assert_eq!(session.learn_notes(&known), Changed::Yes);
+        assert_eq!(session.learn_notes(&known), Changed::No);
+        assert_eq!(session.notes, noted(90, 1));
         let accepted = known.accept(&[], at(1, 200), "ann");
-        assert_eq!(accepted.left_out, noted(90), "an acceptance is of gaps");
+        assert_eq!(accepted.notes, noted(90, 1), "an acceptance is of gaps");
         let history = Some(History { system_id: "another".into(), timeline: 1 });
         let elsewhere = known.accept(&[], Witness { history, ..at(1, 200) }, "ann");
-        assert_eq!(elsewhere.left_out, noted(0), "positions of another history");
+        assert_eq!(elsewhere.notes, noted(0, 0), "positions of another history");
         // A table that is gone says nothing; one that is there does.
-        assert_eq!(known.clone().with_left_out(None), known);
-        assert_eq!(known.with_left_out(Some(RowsLeftOut::None)).left_out, RowsLeftOut::None);
+        assert_eq!(known.clone().with_notes(None), known);
+        let none = known.with_notes(Some(Notes { writes: 2, ..Notes::default() })).notes;
+        assert_eq!(none, Notes { any_left_out: false, ..noted(90, 2) });
     }
 }

@@ -8,7 +8,7 @@ use crate::progress::ticket::SessionId;
 /// Name and slot are often left at their defaults, so the database distinguishes two installations
 /// that share a Kafka cluster. The server's address is not part of the key: a failover may change
 /// the address, and the witness must still be found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WitnessKey {
     /// `name` in the configuration.
     pub name: String,
@@ -25,16 +25,6 @@ impl WitnessKey {
         let parts = [&self.name, &self.database, &self.slot];
         let mut key = serde_json::json!(parts).to_string();
         key.push('#');
-        key.into_bytes()
-    }
-
-    /// What all keys begin with of pipelines with this name and this database, whatever their slot.
-    #[must_use]
-    pub fn prefix_of_any_slot(&self) -> Vec<u8> {
-        let mut key = serde_json::json!([&self.name, &self.database]).to_string();
-        // In place of the bracket that closes the two.
-        key.pop();
-        key.push(',');
         key.into_bytes()
     }
 

@@ -47,4 +47,4 @@ pub use format::Unreadable;
 pub(crate) use keeper::{Keeper, OthersChange, StateTopicChange, TakenBack, WriteUrgency};
 pub use key::WitnessKey;
 pub use lost::{KnownTopic, LostTopic, ProducedTo, TopicSight, TopicUuid};
-pub use record::{ACCEPTED_MAX, Acceptance, Detached, Former, Recovered, RowsLeftOut, Witness};
+pub use record::{ACCEPTED_MAX, Acceptance, Detached, Former, Notes, Recovered, Witness};

@@ -74,46 +74,42 @@ pub struct Witness {
     /// The table of held events that the position relies on; without a version if nothing was
     /// written to it, or since an acceptance after which the next session's table is the measure.
     pub held_table: TableMark,
-    /// Whether rows were left out of what was sent.
-    pub left_out: RowsLeftOut,
-    /// A position that WAL was flushed to when the database had each decision to skip a row that
-    /// this position relies on; zero where there was none.
-    pub skips_by: Lsn,
+    /// The database's notes of rows that are in no topic, on which this position relies.
+    pub notes: Notes,
     /// Where the pipeline began without a witness, until a person accepts that: nothing says
     /// whether earlier rows were produced.
     pub began_without: Option<Mark>,
 }
 
-/// Whether rows were left out of what was sent: they are in no topic. The later note is the
-/// greater.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RowsLeftOut {
-    /// None, as far as is known.
-    #[default]
-    None,
-    /// Some. Which they are, a table of the database alone says (`outbox_router.left_out`).
-    Noted {
-        /// A position that WAL was flushed to when the table had them: a server whose WAL ends
-        /// earlier, or that was promoted without it, may lack some. Zero where this is not known.
-        by: Lsn,
-    },
+/// The database's notes of rows that are in no topic: rows that were left out of what was sent, or
+/// skipped. Which rows they are, tables of the database alone say. A server that was taken back
+/// without a note would let such a row count as sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// Whether rows were left out (`outbox_router.left_out`): that table is there then.
+    pub any_left_out: bool,
+    /// A position that WAL was flushed to when the database had the notes: a server that was
+    /// promoted without that WAL may lack some. Zero where this is not known.
+    pub by: Lsn,
+    /// How often notes had been written (`outbox_router.note_version`). Zero where this is not
+    /// known: an earlier version did not count.
+    pub writes: u64,
 }
 
-impl RowsLeftOut {
-    /// The position that a server needs to have them all.
-    pub(crate) fn position(self) -> Lsn {
-        match self {
-            Self::None => Lsn::ZERO,
-            Self::Noted { by } => by,
+impl Notes {
+    /// These and those of another record of the same generation. Notes are added, never taken back.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            any_left_out: self.any_left_out || other.any_left_out,
+            by: self.by.max(other.by),
+            writes: self.writes.max(other.writes),
         }
     }
 
-    /// The same without a position.
-    pub(super) fn without_position(self) -> Self {
-        match self {
-            Self::None => Self::None,
-            Self::Noted { .. } => Self::Noted { by: Lsn::ZERO },
-        }
+    /// The same on a server of another history, where positions and numbers are others.
+    pub(super) fn elsewhere(self) -> Self {
+        Self { any_left_out: self.any_left_out, ..Self::default() }
     }
 }
 
@@ -204,8 +200,7 @@ impl Witness {
             gaps: Vec::new(),
             accepted: Vec::new(),
             held_table: TableMark::default(),
-            left_out: RowsLeftOut::None,
-            skips_by: Lsn::ZERO,
+            notes: Notes::default(),
             began_without: None,
         }
     }

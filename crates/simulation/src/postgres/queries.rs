@@ -144,6 +144,7 @@ impl SimulatedPostgres {
             encoding: ServerEncoding::Known("UTF8".to_owned()),
             history: self.identity.clone(),
             wal_end: Lsn::from_u64(self.history.end_of_wal),
+            note_writes: None,
         }
     }
 }

@@ -341,8 +341,8 @@ impl Backfill {
         }
         let begun = Witness::begin(&baseline, "k", &site.setup.outboxes)
             .with_older_rows_sent(&site.setup.names, &baseline.catalog);
-        let left_out = site.database.noted_left_out();
-        site.pipeline.witness = Some(Witness { left_out, ..begun });
+        let notes = site.database.notes();
+        site.pipeline.witness = Some(Witness { notes, ..begun });
         self.stage = Stage::End;
         let snapshot = self.snapshot.as_ref();
         let given_up = snapshot.map(|snapshot| snapshot.of_no_partition().collect());

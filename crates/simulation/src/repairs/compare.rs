@@ -7,7 +7,7 @@ use relay::{
     Code, Lsn,
     delivered::{
         FullXid,
-        compared::{Compared, Figures, HasTime, Rows, Scope, TimeColumn},
+        compared::{Compared, Figures, HasTime, Outside, Rows, Scope, TimeColumn},
     },
     source::Gap,
 };
@@ -135,12 +135,12 @@ pub fn compare(
     let to_send: Vec<Row> =
         missing.iter().filter(|row| !(tells && is_left_out(row))).copied().collect();
     let number = |rows: usize| u64::try_from(rows).expect("few rows");
-    let is_named = matches!(scope.rows(), Rows::Named { .. });
+    let is_unproved = scope.outside() == Outside::Unproved;
     let figures = Figures {
         rows: number(rows.len()),
         missing: number(missing.len()),
         decided: number(missing.len() - to_send.len()),
-        outside: if is_named { number(outside.len()) } else { 0 },
+        outside: if is_unproved { number(outside.len()) } else { 0 },
     };
     Some((Compared::by(scope, setup.names[table].clone(), figures), to_send))
 }

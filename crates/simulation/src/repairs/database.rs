@@ -8,7 +8,7 @@ use relay::{
     delivered::{FullXid, compared::TimeColumn},
     handover::PastRun,
     source::History,
-    witness::RowsLeftOut,
+    witness::Notes,
 };
 
 use super::slot::{Creation, Holder, Slot};
@@ -188,6 +188,8 @@ pub struct Database {
     pub skipped: Vec<(usize, u64, u64)>,
     /// Rows that a person has left out of what was sent.
     pub left_out: Vec<Row>,
+    /// How often rows were noted as left out, or skipped.
+    pub note_writes: u64,
     /// A run of `recover` that did not come to its end.
     pub has_run: bool,
     /// The last run of a back-fill.
@@ -237,6 +239,7 @@ impl Database {
             held: Vec::new(),
             skipped: Vec::new(),
             left_out: Vec::new(),
+            note_writes: 0,
             has_run: false,
             fill: None,
             noted: BTreeSet::new(),
@@ -270,15 +273,16 @@ impl Database {
     /// Notes a row that a person leaves out of what is sent.
     pub fn leave_out(&mut self, row: Row) {
         self.left_out.push(row);
+        self.note_writes += 1;
         self.wal += 10;
     }
 
     /// What the witness is told of such rows.
-    pub fn noted_left_out(&self) -> RowsLeftOut {
-        if self.left_out.is_empty() {
-            RowsLeftOut::None
-        } else {
-            RowsLeftOut::Noted { by: Lsn::from_u64(self.wal) }
+    pub fn notes(&self) -> Notes {
+        Notes {
+            any_left_out: !self.left_out.is_empty(),
+            by: Lsn::from_u64(self.wal),
+            writes: self.note_writes,
         }
     }
 

@@ -1,7 +1,5 @@
 //! What persons and accidents do to server, slot, publication and tables.
 
-use relay::witness::RowsLeftOut;
-
 use super::{
     database::{Database, HeldState, Row, TABLES, Update},
     site::{Ids, Shape},
@@ -213,11 +211,6 @@ impl RepairsWorld {
             }
             _ => promoted.slot = kept,
         }
-        // A server that lacks what was left out is a gap, where the witness has that rows were.
-        let witness = self.site.pipeline.witness.as_ref();
-        if witness.is_none_or(|witness| witness.left_out == RowsLeftOut::None) {
-            self.know_left_out();
-        }
         self.replace(promoted);
         if is_whole { "promoted" } else { "promoted with a loss" }
     }
@@ -231,17 +224,27 @@ impl RepairsWorld {
         if !is_snapshot {
             restored.slot = None;
         }
-        self.know_left_out();
+        // One large transaction of others comes before anything looks.
+        if self.random.one_in(2) {
+            restored.assign();
+            restored.wal = restored.wal.max(self.site.database.wal) + 10;
+        }
         self.replace(restored);
         self.site.pipeline.is_restored = true;
         self.is_truthful = true;
         if is_snapshot { "snapshot restored" } else { "backup restored" }
     }
 
-    /// Who left rows out knows it, also where a server has forgotten it.
-    fn know_left_out(&mut self) {
-        let left_out = self.site.database.left_out.iter().map(|row| row.row);
-        self.site.pipeline.given_up.extend(left_out);
+    /// Who left rows out, or skipped them, knows it, also where a server has forgotten it. One that
+    /// lacks what the witness counts is a gap.
+    fn know_unwitnessed(&mut self) {
+        let Database { skipped, left_out, note_writes, .. } = &self.site.database;
+        let witness = self.site.pipeline.witness.as_ref();
+        if witness.is_none_or(|witness| witness.notes.writes < *note_writes) {
+            let skipped = skipped.iter().map(|(.., row)| *row);
+            let rows = skipped.chain(left_out.iter().map(|row| row.row));
+            self.site.pipeline.given_up.extend(rows);
+        }
     }
 
     fn replace(&mut self, mut other: Database) {
@@ -251,12 +254,10 @@ impl RepairsWorld {
         self.end_connections();
         self.site.pipeline.filled.forget();
         self.site.pipeline.is_numbered_again |= other.numbers != self.site.database.numbers;
-        // What persons have decided is known, also where the server has forgotten it; and a table
-        // of held events that is behind is a gap of its own.
-        let Database { held, skipped, .. } = &self.site.database;
-        let held = held.iter().map(|held| held.row.row);
-        let skipped = skipped.iter().map(|(.., row)| *row);
-        self.site.pipeline.given_up.extend(held.chain(skipped));
+        self.know_unwitnessed();
+        // A table of held events that is behind is a gap of its own.
+        let held = self.site.database.held.iter().map(|held| held.row.row);
+        self.site.pipeline.given_up.extend(held);
         self.copy = other.clone();
         self.site.database = other;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use relay::witness::{LastTransaction, Witness};
+use relay::witness::{LastTransaction, Notes, Witness};
 
 use super::{database::Row, filled::Filled};
 
@@ -26,6 +26,8 @@ pub struct Process {
     pub position: u64,
     /// The last transaction with events before it.
     pub last: Option<LastTransaction>,
+    /// The database's notes when it passed a row that was skipped.
+    pub notes: Notes,
 }
 
 /// Router and topics.

@@ -339,11 +339,12 @@ impl Recover {
             return Step::Ends("recover: other gaps");
         }
         let open: Vec<OpenFinding> = open.into_iter().map(OpenFinding::Gap).collect();
+        let now = facts.reading.catalog.clone();
         let Some(next) = facts.closed(&site.setup, &open, "ann") else {
             return Step::Ends("recover: no stream could start");
         };
-        let next = next.with_left_out(Some(site.database.noted_left_out()));
-        site.pipeline.witness = Some(next.with_recovered(&closed));
+        let next = next.with_notes(Some(site.database.notes()));
+        site.pipeline.witness = Some(next.with_recovered(&closed, &now));
         site.pipeline.is_restored = false;
         site.database.has_run = false;
         Step::Done(Done::Closed { given_up: self.given_up(site), how: self.how() })

@@ -164,7 +164,11 @@ impl Site {
         let at = |(timeline, at): &(u32, u64)| format!("{timeline}\t{}\tx\n", Lsn::from_u64(*at));
         let timelines: String = timelines.iter().map(at).collect();
         Reading {
-            server: Server { history: history.clone(), ..source.server() },
+            server: Server {
+                history: history.clone(),
+                note_writes: Some(self.database.note_writes),
+                ..source.server()
+            },
             timelines: TimelineHistory::parse(&timelines).expect("a history file"),
             slot: SlotReading {
                 current_wal_lsn: Lsn::from_u64(*wal),

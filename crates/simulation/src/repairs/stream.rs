@@ -8,7 +8,7 @@ use relay::{
     source::{
         Expectations, Gap, Interval, Mark, Obstacle, PositionCheck, history::continued, preflight,
     },
-    witness::{LastTransaction, Witness},
+    witness::{LastTransaction, Notes, Witness},
 };
 
 use super::{
@@ -58,7 +58,8 @@ impl Site {
             witness.position = Lsn::from_u64(slot.confirmed);
         }
         let position = witness.position.as_u64();
-        self.pipeline.process = Some(Process { position, last: witness.last });
+        self.pipeline.process =
+            Some(Process { position, last: witness.last, notes: Notes::default() });
         self.pipeline.witness = Some(witness);
         self.take_over(&reading);
         Some("streams")
@@ -148,6 +149,7 @@ impl Site {
         if self.blocking(&commit).is_some() {
             return Some("stops at a row");
         }
+        let passes_skipped = commit.sent.iter().any(|row| self.is_skipped(row));
         for row in &commit.sent {
             match row.fit {
                 Fit::Fine => self.pipeline.produce(row),
@@ -158,6 +160,9 @@ impl Site {
         let process = self.pipeline.process.as_mut()?;
         process.position = commit.end;
         process.last = Some(last_transaction(&commit));
+        if passes_skipped {
+            process.notes = Notes { any_left_out: false, ..self.database.notes() };
+        }
         Some("delivered")
     }
 
@@ -169,11 +174,14 @@ impl Site {
 
     /// The row of a transaction at which the router stops.
     fn blocking(&self, commit: &Commit) -> Option<Row> {
-        let is_skipped =
-            |row: &Row| self.database.skipped.iter().any(|(.., skipped)| *skipped == row.row);
-        let stops =
-            |row: &&Row| row.fit == Fit::Bad && !self.setup.has_dead_letters && !is_skipped(row);
+        let stops = |row: &&Row| {
+            row.fit == Fit::Bad && !self.setup.has_dead_letters && !self.is_skipped(row)
+        };
         commit.sent.iter().find(stops).copied()
+    }
+
+    fn is_skipped(&self, row: &Row) -> bool {
+        self.database.skipped.iter().any(|(.., skipped)| *skipped == row.row)
     }
 
     /// A person skips the row at which the router has stopped.
@@ -182,6 +190,8 @@ impl Site {
         let commit = self.database.log.iter().find(|commit| commit.at >= process.position)?;
         let row = self.blocking(commit)?;
         self.database.skipped.push((row.table, row.id, row.row));
+        self.database.note_writes += 1;
+        self.database.wal += 10;
         Some("skipped")
     }
 
@@ -191,6 +201,7 @@ impl Site {
         let Some(witness) = &mut self.pipeline.witness else { return };
         witness.position = Lsn::from_u64(process.position);
         witness.last = process.last;
+        witness.notes = witness.notes.and(process.notes);
     }
 
     /// The slot is told what the witness has.

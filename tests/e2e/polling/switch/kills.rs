@@ -49,16 +49,13 @@ const fn back(to_stream: &'static [Kill], to_polling: &'static [Kill]) -> Round 
     Round { to_stream, then: Then::Back, to_polling }
 }
 
-/// The statement of those that make tables, of which each is committed.
-const TABLES: u32 = 9;
-
 /// Before the pending rows are sent.
 const BEFORE_ROWS: [Round; 6] = [
     again(
         &[
             ("stream-role-made", 1),
             ("stream-topic-made", 1),
-            ("table-made", TABLES),
+            ("tables-made", 1),
             ("stream-closed", 1),
         ],
         &[("polling-marking", 1)],
@@ -96,7 +93,7 @@ const AFTER_ROWS: [Round; 6] = [
 
 /// Every place on the way there but one, and what cancels it is killed as well.
 const CANCELLED: [Round; 15] = [
-    back(&[("stream-closed", 1)], &[("table-made", TABLES)]),
+    back(&[("stream-closed", 1)], &[("tables-made", 1)]),
     back(&[("stream-role-made", 1)], &[]),
     back(&[("stream-workers-gone", 1)], &[("polling-rows-forgotten", 1)]),
     back(&[("stream-publication-noted", 1)], &[("polling-opened", 1)]),
@@ -118,16 +115,8 @@ const CANCELLED: [Round; 15] = [
 const SENDING: Kill = ("stream-sending", 15);
 
 /// Tables that were streamed from the beginning have none of what a switch needs.
-const FROM_THE_BEGINNING: [Kill; 13] = [
-    ("table-made", 1),
-    ("table-made", 2),
-    ("table-made", 3),
-    ("table-made", 4),
-    ("table-made", 5),
-    ("table-made", 6),
-    ("table-made", 7),
-    ("table-made", 8),
-    ("table-made", TABLES),
+const FROM_THE_BEGINNING: [Kill; 5] = [
+    ("tables-made", 1),
     ("polling-stream-noted", 1),
     ("polling-marking", 1),
     // There are more rows than are marked at a time.

@@ -103,8 +103,8 @@ pub(super) async fn prove(
         if let Some(covered) = horizon.covered(&confirmed) {
             let since = check_published(session, config, &standing.witness).await?;
             Box::pin(check_next_start(config, access)).await?;
-            let Witness { held_table, left_out, .. } = standing.witness;
-            let relied_on = ReliedOn { held: held_table, left_out };
+            let Witness { held_table, notes, .. } = standing.witness;
+            let relied_on = ReliedOn { held: held_table, notes };
             return Ok(Proof { horizon, confirmed, covered, since, relied_on });
         }
         if Instant::now() >= until {

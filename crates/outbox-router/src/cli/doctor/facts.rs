@@ -310,6 +310,8 @@ pub(super) struct TableFacts {
     pub(super) unsuitable: Option<Failure>,
     pub(super) owner: Owner,
     pub(super) layout: Layout,
+    /// Default partitions that have rows, or had some.
+    pub(super) defaults: Vec<DefaultPartition>,
     /// With indexes and TOAST.
     pub(super) bytes: u64,
     /// Updates of rows that are no marks of workers.
@@ -320,7 +322,6 @@ pub(super) struct TableFacts {
     /// Columns in which a NULL stops the router, and which may be NULL; as SQL identifiers.
     pub(super) nullable: Vec<String>,
     pub(super) id: Option<ColumnIndex>,
-    /// Whether an index has each id once, within a partition at least.
     pub(super) ids: Ids,
     /// Subscriptions that write into it, as SQL identifiers.
     pub(super) subscriptions: Vec<String>,
@@ -331,10 +332,27 @@ pub(super) struct TableFacts {
 }
 
 /// Whether an id may be that of several rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ids {
+    /// An index has each id once, within a partition at least.
     Unique,
     MayRepeat,
+    /// More rows were inserted than the sequence of the column has given ids.
+    Repeated {
+        /// As SQL has it in a literal.
+        sequence: String,
+        given: i64,
+        inserted: i64,
+    },
+}
+
+/// A default partition, with the estimates of the statistics.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+pub(super) struct DefaultPartition {
+    /// As messages name it.
+    pub(super) name: String,
+    pub(super) rows: i64,
+    pub(super) deleted: i64,
 }
 
 /// Who owns a table.

@@ -47,7 +47,10 @@ pub(super) const CHECKS: &[Check] = &[
         ],
         judge: |facts| {
             let tables = facts.polled()?.tables.iter();
-            Ok(tables.filter_map(|table| table.upkeep.as_ref().err()).map(Finding::of).collect())
+            let failures = tables.filter_map(|table| table.upkeep.as_ref().err());
+            // That is the next check's, and the same for all tables.
+            let own = failures.filter(|failure| failure.code != Code::LeaseTable);
+            Ok(own.map(Finding::of).collect())
         },
     },
     Check {
@@ -193,10 +196,6 @@ fn index(table: &PolledTableFacts, upkeep: &UpkeepFacts) -> Option<Finding> {
             "the index {index} of table {name} was made for other marks, another order or another \
              filter"
         ),
-        IndexTrouble::Uncommented(index) => format!(
-            "the comment of the index {index} of table {name} does not say which column and which \
-             words decide now"
-        ),
     };
     let statements = upkeep.indexes.iter().flat_map(|work| &work.statements);
     let statements: Vec<&str> = statements.map(String::as_str).collect();
@@ -292,14 +291,6 @@ mod tests {
             remedy.contains("drop index concurrently \"public\".\"i\"; create index i"),
             "{remedy}"
         );
-        let index_name = "\"public\".\"i\"".to_owned();
-        let work = IndexWork {
-            trouble: IndexTrouble::Uncommented(index_name),
-            ..broken.indexes[0].clone()
-        };
-        let silent = UpkeepFacts { indexes: vec![work], ..upkeep() };
-        let what = index(&polled_table(), &silent).unwrap().message;
-        assert!(what.starts_with("the comment of the index \"public\".\"i\" of table"), "{what}");
     }
 
     #[test]

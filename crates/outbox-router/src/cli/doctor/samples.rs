@@ -72,6 +72,7 @@ pub(super) fn table() -> TableFacts {
         unsuitable: None,
         owner: Owner::Other,
         layout: Layout::Plain,
+        defaults: Vec::new(),
         bytes: 1 << 20,
         updated: 0,
         deleted: 0,

@@ -4,7 +4,7 @@ use relay::{Code, Failure, Name, Names};
 
 use super::{
     check::{Check, error, note, warning},
-    facts::{ColumnIndex, Ids, Layout, Removal, TableFacts},
+    facts::{ColumnIndex, DefaultPartition, Ids, Layout, Removal, TableFacts},
     finding::{Finding, Severity},
     not_run::NotRun,
 };
@@ -38,6 +38,11 @@ pub(super) const CHECKS: &[Check] = &[
         name: "a partitioned table has partitions",
         reports: &[error(Advice::NoPartition.as_str())],
         judge: |facts| Ok(facts.tables()?.iter().flat_map(partitions).collect()),
+    },
+    Check {
+        name: "no row waits in a default partition to be moved",
+        reports: &[note(Advice::DefaultPartition.as_str())],
+        judge: |facts| Ok(facts.tables()?.iter().flat_map(defaults).collect()),
     },
     Check {
         name: "no role but the owner may move rows to another partition",
@@ -160,16 +165,51 @@ fn create_index(table: &TableFacts, column: &str, unique: &str) -> String {
 /// One without an index is another check's matter.
 fn unique(table: &TableFacts) -> Option<Finding> {
     let ColumnIndex { column, .. } = table.id.as_ref().filter(|id| id.is_indexed)?;
-    let what = format!("table {} has no unique index of {column}", table.name);
-    let statement = match table.layout {
-        Layout::Plain => create_index(table, column, "unique "),
-        Layout::Partitioned(_) => {
-            format!("create unique index on {} ({column}, PARTITION_KEY)", table.quoted)
+    let (what, statement) = match &table.ids {
+        Ids::Unique => return None,
+        Ids::MayRepeat => {
+            let what = format!("table {} has no unique index of {column}", table.name);
+            let statement = match table.layout {
+                Layout::Plain => create_index(table, column, "unique "),
+                Layout::Partitioned(_) => {
+                    format!("create unique index on {} ({column}, PARTITION_KEY)", table.quoted)
+                }
+            };
+            (what, statement)
+        }
+        Ids::Repeated { sequence, given, inserted } => {
+            let what = format!(
+                "{} were inserted into table {}, and the sequence of {column} has given {}: ids \
+                 come again",
+                wording::count(*inserted, "row"),
+                table.name,
+                wording::count(*given, "id"),
+            );
+            (what, format!("select setval({sequence}, {inserted})"))
         }
     };
     let names = names(table, Some(statement));
-    (table.ids == Ids::MayRepeat)
-        .then(|| Finding::advice(Severity::Note, Advice::IdNotUnique, what, &names))
+    Some(Finding::advice(Severity::Note, Advice::IdNotUnique, what, &names))
+}
+
+/// Rows of the default partition have to be moved before they can have a partition of their own.
+fn defaults(table: &TableFacts) -> Vec<Finding> {
+    let finding = |default: &DefaultPartition| {
+        let mut what = format!(
+            "default partition {} of table {} has {}",
+            default.name,
+            table.name,
+            wording::count(default.rows, "row"),
+        );
+        if default.deleted > 0 && table.removal == Removal::Elsewhere {
+            let deleted = wording::count(default.deleted, "row");
+            what += &format!(
+                ", and has had {deleted} deleted: one that was inserted again was sent again"
+            );
+        }
+        Finding::advice(Severity::Note, Advice::DefaultPartition, what, &names(table, None))
+    };
+    table.defaults.iter().map(finding).collect()
 }
 
 fn subscriptions(table: &TableFacts) -> Vec<Finding> {
@@ -252,7 +292,7 @@ mod tests {
     fn a_table_as_setup_makes_it_gives_no_cause() {
         let table = table();
         assert!(nullable(&table).is_empty() && rules(&table).is_empty());
-        assert!(subscriptions(&table).is_empty());
+        assert!(subscriptions(&table).is_empty() && defaults(&table).is_empty());
         let single = [
             partitions(&table),
             updated(&table),
@@ -290,6 +330,16 @@ mod tests {
         let repeated = TableFacts { id: column(true), ids: Ids::MayRepeat, ..table() };
         assert_advice(unique(&repeated), "D120", &index);
         assert!(unique(&TableFacts { id: column(false), ..repeated }).is_none(), "D022 has it");
+        let sequence = "'public.outbox_id_seq'".to_owned();
+        let ids = Ids::Repeated { sequence, given: 1, inserted: 4 };
+        let repeated = TableFacts { ids, ..table() };
+        assert_advice(unique(&repeated), "D120", "select setval('public.outbox_id_seq', 4)");
+        let default = DefaultPartition { name: "public.rest".to_owned(), rows: 2, deleted: 3 };
+        let moved = TableFacts { defaults: vec![default], ..table() };
+        assert_advice(defaults(&moved), "D123", "docs/guarantees.md");
+        assert!(defaults(&moved)[0].message.contains("3 rows deleted"), "{:?}", defaults(&moved));
+        let swept = TableFacts { removal: Removal::ByRouter, ..moved };
+        assert!(!defaults(&swept)[0].message.contains("deleted"), "the router deletes them");
         let found = subscriptions(&TableFacts { subscriptions: vec!["s".to_owned()], ..table() });
         assert_advice(found, "D121", "alter subscription s refresh publication");
         let time = TableFacts { time: column(false), ..table() };

@@ -3,7 +3,9 @@
 
 use std::{num::NonZeroI32, time::Duration};
 
-use relay::{Failure, Outboxes, TableName, Template, TopicName, partition_for_key, source::Oid};
+use relay::{
+    Case, Code, Failure, Outboxes, TableName, Template, TopicName, partition_for_key, source::Oid,
+};
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
@@ -247,7 +249,7 @@ impl EventRows {
                 {
                     failure.message = format!("{}; {advice}", failure.message);
                 }
-                return Err(failure.into());
+                return Err(self.named(failure).into());
             }
         };
         let mut found = Vec::with_capacity(rows.len());
@@ -259,6 +261,16 @@ impl EventRows {
             found.push(EventRow { row, xmin, written_ms, committed_ms });
         }
         Ok(found)
+    }
+
+    /// The failure of a reading, which PostgreSQL ends at a value that it cannot print.
+    fn named(&self, failure: Failure) -> Failure {
+        if failure.code != Code::ServerError || failure.case.is_some() {
+            return failure;
+        }
+        let (table, why) = (&self.described.table, failure.message_with_causes());
+        let what = format!("a row of {table} that was asked for cannot be read: {why}");
+        Failure::of(Case::RowUnprintable, what)
     }
 
     /// What the core makes of a row.
@@ -281,7 +293,7 @@ impl EventRows {
             Outcome::Refused(failure) => return Ok(Placement::Refused(failure)),
         };
         let name = TopicName::new(&produced.topic)
-            .map_err(|why| Failure::new(relay::Code::TopicIllegal, why.to_string()))?;
+            .map_err(|why| Failure::new(Code::TopicIllegal, why.to_string()))?;
         Ok(match (topic, &produced.partition.number) {
             (Some(Topic::Exists(facts)), Some(partition)) => {
                 Placement::Record(self.placed(&produced, name, *partition, facts.partitions))

@@ -26,6 +26,7 @@ use crate::{
         print_failure::{failure_json, print_failure},
         republication::Sent,
     },
+    kafka::StoredOffsets,
     republish::sender::Ended,
     wording::{count, roughly},
 };
@@ -61,6 +62,8 @@ pub(super) struct Found {
     pub(super) topics: usize,
     pub(super) read: Read,
     pub(super) tables: Vec<OfTable>,
+    /// Where the records are on which the closing of the gaps relies.
+    pub(super) stored: StoredOffsets,
     /// Where the new slot begins.
     pub(super) slot_at: Option<String>,
     pub(super) is_closed: bool,
@@ -217,6 +220,7 @@ impl Found {
             topics: 0,
             read: Read::default(),
             tables: Vec::new(),
+            stored: StoredOffsets::default(),
             slot_at: None,
             is_closed: false,
             took: Duration::ZERO,
@@ -420,6 +424,16 @@ impl OfTable {
     }
 
     fn others_text(&self, out: Out<'_>) -> io::Result<()> {
+        if self.compared.leaves_unproved() {
+            writeln!(
+                out,
+                "  rows that are older by their times, and not compared: {}; nothing shows \
+                 that this server, or database, is the one whose slot the router read, and no copy \
+                 of it that was written to meanwhile (then --since says when that began); \
+                 [retention] keeps them until outbox-router cleanup --older",
+                self.compared.figures().outside
+            )?;
+        }
         let Others { elsewhere, differing } = self.of_records.unwrap_or_default().others;
         if elsewhere > 0 {
             writeln!(out, "  in other topics than their own, so missing: {elsewhere}")?;

@@ -8,6 +8,7 @@ use crate::{
         TaskError, Terminal,
         republication::{Republication, place},
     },
+    kafka::StoredOffsets,
     prepare,
     republish::{destination::Cluster, journal::Run, selection::Query, sender::Ended},
 };
@@ -25,7 +26,7 @@ impl Sending<'_> {
     pub(super) async fn send(
         &self,
         total: u64,
-        of_table: &mut OfTable,
+        (of_table, stored): (&mut OfTable, &mut StoredOffsets),
         terminal: &mut Terminal<'_>,
     ) -> Result<Ended, TaskError> {
         let recovery = self.recovery;
@@ -48,8 +49,9 @@ impl Sending<'_> {
         let cluster = Cluster::open(&prepare::kafka_settings(recovery.config))?;
         let place = place(terminal.audience, recovery.args.decision.form);
         // How far it is, is not noted: another run finds in the topics what this one has sent.
-        let sent = republication.send(cluster, None, (terminal.err, place)).await?;
+        let mut sent = republication.send(cluster, None, (terminal.err, place)).await?;
         self.run.note_left_out(self.table.rows.row.oid, &sent.kept).await?;
+        stored.follow(std::mem::take(&mut sent.stored))?;
         Ok(of_table.note(sent))
     }
 }

@@ -2,7 +2,7 @@
 
 use relay::{
     Case, Code, Failure, Lsn,
-    delivered::compared::{HasTime, Released, Rows, Scope, TimeColumn},
+    delivered::compared::{HasTime, Outside, Released, Rows, Scope, TimeColumn},
     source::{Gap, History},
 };
 use tokio_postgres::{Client, types::Type};
@@ -206,8 +206,9 @@ impl ComparedTable {
 
     /// How many rows of the table are not in the scope, where their times alone say that.
     pub(super) async fn outside(&self, client: &Client, rows: u64) -> Result<u64, TaskError> {
-        if !matches!(self.scope.rows(), Rows::Named { .. }) {
-            return Ok(0);
+        match self.scope.outside() {
+            Outside::Delivered => return Ok(0),
+            Outside::Unproved => {}
         }
         Ok(count_of(client, &self.rows.all()).await?.saturating_sub(rows))
     }

@@ -4,8 +4,12 @@ use std::io;
 
 use relay::{
     Case, Failure,
-    delivered::compared::{ClosedGap, Compared, Figures, FilteredRows, altered, was_compared},
-    source::Gap,
+    delivered::{
+        AgeColumn,
+        compared::{ClosedGap, Compared, Figures, FilteredRows, altered, was_compared},
+    },
+    row_columns,
+    source::{Catalog, Gap},
     witness::OpenFinding,
 };
 use serde_json::json;
@@ -31,9 +35,10 @@ use crate::{
         Confirmation, Exit, Form, TaskError, Terminal, accept,
         decision_args::{Decider, Effect},
         new_slot,
-        noted_left_out::make_left_out,
+        noted_left_out::{MissingNotes, make_left_out},
         replay::BadRow,
-        republication::{BEGIN, OutboxRows, Progress, place},
+        republication::{BEGIN, OutboxRows, Progress, check_kept, place},
+        topic_ranges::Range,
         witness::recoverable_gaps,
     },
     held,
@@ -134,7 +139,7 @@ impl Recovery<'_> {
     async fn begin(&self, interrupted: Option<&PastRun>) -> Result<Run<'_>, TaskError> {
         journal::make(self.books).await?;
         if self.args.bad == BadRow::Skip {
-            make_left_out(self.books, self.config, self.access).await?;
+            make_left_out(self.books, self.config, self.access, MissingNotes::AreGap).await?;
         }
         if let Some(interrupted) = interrupted {
             return Ok(Run::resume(self.books, interrupted));
@@ -313,6 +318,7 @@ impl Recovery<'_> {
                 return Err(altered_meanwhile(&what).into());
             }
             let closed = self.nothing_missing(found, prepared)?;
+            check_kept(&found.stored, self.config).await?;
             self.close(holder, prepared, &closed).await?;
             found.is_closed = true;
         }
@@ -344,7 +350,7 @@ impl Recovery<'_> {
             let (mut of_table, query) = compared;
             let sending = Sending { recovery: self, table, query: &query, run };
             let total = of_table.to_send();
-            let ended = sending.send(total, &mut of_table, terminal).await?;
+            let ended = sending.send(total, (&mut of_table, &mut found.stored), terminal).await?;
             found.tables.push(of_table);
             if !matches!(ended, Ended::Complete) {
                 return Ok(ended);
@@ -363,6 +369,9 @@ impl Recovery<'_> {
         let Some(topics) = topics else { return Ok(TopicNumbers::default()) };
         let numbers = topics.numbers();
         found.topics = topics.count();
+        for Range { topic, partition, to, .. } in &topics.ranges {
+            found.stored.read_to(topic, *partition, *to)?;
+        }
         let place = place(terminal.audience, self.args.decision.form);
         let progress = Progress::of((topics.offsets(), "records read"), terminal.err, place);
         let read = topics.read(self.reader, progress).await?;
@@ -422,6 +431,20 @@ impl Recovery<'_> {
         })
     }
 
+    /// Rows were compared by the time that the mapping names. Where `[retention]` goes by another
+    /// column, no time tells which rows those were.
+    fn age_as_compared(&self, now: &mut Catalog) {
+        let Some(time) = &self.config.retention.time_column else { return };
+        let outboxes = self.config.outboxes();
+        for table in &mut now.relations {
+            let outbox = outboxes.tables.iter().find(|outbox| outbox.name == table.name);
+            let mapped = outbox.and_then(|outbox| row_columns(outbox, &table.columns).ok()?.time);
+            if mapped != Some(time.as_str()) {
+                table.age = AgeColumn::None;
+            }
+        }
+    }
+
     /// Closes the gaps, with the figures. The slot is still held.
     async fn close(
         &self,
@@ -447,8 +470,10 @@ impl Recovery<'_> {
         let open: Vec<OpenFinding> = open.into_iter().map(OpenFinding::Gap).collect();
         let by = self.args.decision.decider(self.access.environment).by;
         let noted = left_out::noted(self.books, &self.config.name).await?;
-        let next = facts.closed(self.config, &open, &by)?.with_recovered(closed);
-        let next = next.with_left_out(noted);
+        let mut now = facts.reading.catalog.clone();
+        self.age_as_compared(&mut now);
+        let next = facts.closed(self.config, &open, &by)?;
+        let next = next.with_recovered(closed, &now).with_notes(noted);
         Ok(self.records.write(COMMAND, &next).await?)
     }
 }

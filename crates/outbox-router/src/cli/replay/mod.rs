@@ -41,6 +41,7 @@ use super::{
 };
 use crate::{
     config::Config,
+    kafka::StoredOffsets,
     prepare,
     republish::{
         destination::{Cluster, Destination, Nowhere},
@@ -133,7 +134,9 @@ impl Replay<'_> {
                 let (counts, topics, ended) = (Counts::default(), Vec::new(), Ended::Complete);
                 let (took, left_out) = (Duration::ZERO, Vec::new());
                 let (kept, produced_to) = (Vec::new(), ProducedTo::new());
-                let sent = Sent { counts, topics, produced_to, ended, took, left_out, kept };
+                let stored = StoredOffsets::default();
+                let sent =
+                    Sent { counts, topics, produced_to, stored, ended, took, left_out, kept };
                 let outcome = Outcome { sent, run: None };
                 writeln!(terminal.out, "{:#}", report::document(plan, &outcome, self.args))?;
             }

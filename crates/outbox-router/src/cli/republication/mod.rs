@@ -18,7 +18,9 @@ use tokio_postgres::Client;
 
 use super::{Audience, Form, witness::Records};
 use crate::{
+    blocking::blocking,
     config::Config,
+    kafka::StoredOffsets,
     postgres::sql::{DURABLE, NO_TIMEOUTS},
     prepare,
     republish::{
@@ -66,6 +68,8 @@ pub(super) struct Sent {
     pub(super) topics: Vec<(String, u64)>,
     /// For a witness that is to be written first, as far as brokers say the ids of topics.
     pub(super) produced_to: ProducedTo,
+    /// Where the records are.
+    pub(super) stored: StoredOffsets,
     pub(super) ended: Ended,
     pub(super) took: Duration,
     /// Ids of rows that were left out, the first hundred.
@@ -116,6 +120,12 @@ impl Republication<'_> {
             unprintable::name(self.reader, (self.rows, self.query), behind, failure).await;
         }
         let produced_to = sender.produced_to().clone();
+        let stored = sender.take_stored();
+        if matches!(ended, Ended::Complete)
+            && let Err(failure) = check_kept(&stored, self.config).await
+        {
+            ended = Ended::Failed(Box::new(failure));
+        }
         if let Some(records) = records
             && let Err(failure) = records.note_topics(&produced_to).await
             && matches!(ended, Ended::Complete)
@@ -126,7 +136,7 @@ impl Republication<'_> {
         progress.close();
         let (counts, topics, took) = (sender.counts(), sender.topics(), progress.elapsed());
         let (left_out, kept) = (progress.take_left_out(), sender.take_left_out());
-        Ok(Sent { counts, topics, produced_to, ended, took, left_out, kept })
+        Ok(Sent { counts, topics, produced_to, stored, ended, took, left_out, kept })
     }
 }
 
@@ -164,6 +174,15 @@ impl Sent {
             Completeness::Partial | Completeness::GivenUp => Ok(()),
         }
     }
+}
+
+/// Checks that Kafka still has the records of a run, before anything relies on them.
+///
+/// # Errors
+/// It was taken back to an earlier state, or no broker answers.
+pub(super) async fn check_kept(stored: &StoredOffsets, config: &Config) -> Result<(), Failure> {
+    let (stored, settings) = (stored.clone(), prepare::kafka_settings(config));
+    blocking(move || stored.check_kept(&settings)).await
 }
 
 /// The core does not know how the cluster is reached.

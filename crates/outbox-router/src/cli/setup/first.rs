@@ -9,7 +9,7 @@ use relay::{
     Case, Code, Failure, Name, TableName, TopicName,
     delivered::compared::altered,
     source::{Catalog, Oid},
-    witness::{OpenFinding, ProducedTo, RowsLeftOut, Witness},
+    witness::{Notes, OpenFinding, ProducedTo, Witness, WitnessKey},
 };
 use tokio_postgres::Client;
 
@@ -21,6 +21,7 @@ use crate::{
     },
     codes::hint_of_open,
     config::Config,
+    monitor::server,
     polling::sql::named_oids,
     prepare,
     republish::left_out,
@@ -103,10 +104,11 @@ pub(super) async fn check_kafka(
     })
 }
 
-/// Checks that the pipeline has no other slot whose rows no router would send: one that a pipeline
-/// with this name had in this database for one of these tables, and that no router reads. One that
-/// is gone or lost leaves rows in no slot; its witness, which has the place where they begin, is
-/// looked for under its name alone. A pipeline that has a witness of its own has begun before.
+/// Checks that no slot is left whose rows no router would send: one that a pipeline had in this
+/// database for one of these tables, and that no router reads. One that is gone or lost leaves rows
+/// in no slot; its witness, which has the place where they begin, is looked for under its own name
+/// and slot alone. A pipeline that has a witness of its own has begun before, and one of another
+/// name whose slot is there has its own router.
 pub(super) async fn refuse_former_slot(
     part: RecordPart,
     config: &Config,
@@ -114,11 +116,17 @@ pub(super) async fn refuse_former_slot(
     client: &Client,
 ) -> Result<(), TaskError> {
     let Some(records) = records(part, config, access)? else { return Ok(()) };
-    let mut known = records.of_any_slot().await?;
-    let own = known.remove(config.postgres.slot.as_str());
+    let mut known = records.of_database().await?;
+    let own = known.remove(records.witness_key());
     if known.is_empty() {
         return Ok(());
     }
+    let here = server::identity(&mut &*client).await.map(|here| here.system_id).ok();
+    let is_elsewhere = |known: &Witness| match (&known.history, &here) {
+        (Some(known), Some(here)) => known.system_id != *here,
+        (None, _) | (_, None) => false,
+    };
+    known.retain(|key, witness| key.name == config.name || !is_elsewhere(witness));
     let outboxes = config.outboxes();
     if !outboxes.tables.is_empty() {
         let named = named_oids(outboxes.tables.iter().map(|table| &table.name));
@@ -127,17 +135,20 @@ pub(super) async fn refuse_former_slot(
         let tables: Vec<Oid> = tables.collect::<Result<_, _>>()?;
         known.retain(|_, known| known.tables.iter().any(|oid| tables.contains(oid)));
     }
-    let names: Vec<&str> = known.keys().map(String::as_str).collect();
-    for row in client.query(UNREAD, &[&names]).await? {
-        let (slot, gone): (&str, Option<&str>) = (row.try_get(0)?, row.try_get(1)?);
-        let Some(former) = known.get(slot) else { continue };
-        let had = format!("the pipeline {} had slot {slot} in this database", config.name);
+    let known: Vec<(WitnessKey, Witness)> = known.into_iter().collect();
+    let slots: Vec<&str> = known.iter().map(|(key, _)| key.slot.as_str()).collect();
+    for row in client.query(UNREAD, &[&slots]).await? {
+        let (number, gone): (i64, Option<&str>) = (row.try_get(0)?, row.try_get(1)?);
+        let of_slot = usize::try_from(number - 1).ok().and_then(|index| known.get(index));
+        let Some((key, former)) = of_slot else { continue };
+        let is_own_name = key.name == config.name;
         let (case, what) = match gone {
-            None => {
+            None if is_own_name => {
                 let what = "which is there, and which no router reads: no router would send the \
                             rows that wait in it";
                 (Case::SlotRenamed, what.to_owned())
             }
+            None => continue,
             Some(_) if own.is_some() => continue,
             Some(gone) => {
                 let what = format!(
@@ -148,16 +159,21 @@ pub(super) async fn refuse_former_slot(
                 (Case::FormerSlotGone, what)
             }
         };
-        return Err(Failure::of(case, format!("{had}, {what}")).naming(Name::Slot, slot).into());
+        let WitnessKey { name, slot, .. } = key;
+        let what = format!("the pipeline {name} had slot {slot} in this database, {what}");
+        let of_name = if is_own_name { String::new() } else { format!(" --set name={name}") };
+        let flags = format!("{of_name} --set postgres.slot={slot}");
+        let failure = Failure::of(case, what).naming(Name::Slot, slot);
+        return Err(failure.naming(Name::TypedFlags, flags).into());
     }
     Ok(())
 }
 
 /// Those of these slots that no process reads, and which are gone or lost: the others come first.
 const UNREAD: &str = "\
-    select n.slot, case when s.slot_name is null then 'not there any more' \
+    select n.number, case when s.slot_name is null then 'not there any more' \
       when s.wal_status = 'lost' then 'lost' end \
-    from unnest($1::text[]) n (slot) left join pg_replication_slots s \
+    from unnest($1::text[]) with ordinality n (slot, number) left join pg_replication_slots s \
       on s.slot_name::text = n.slot and s.database = current_database() \
     where s.active is not true order by 2 nulls first, 1";
 
@@ -216,22 +232,22 @@ pub(super) async fn record(
         Some(known) => {
             // A router may have begun without it.
             records.note_topics(made.produced_to).await?;
-            if known.left_out == RowsLeftOut::None {
+            if !known.notes.any_left_out {
                 records.note_left_out(noted_left_out(config, access).await?).await?;
             }
             let known = witness::with_gaps_found(config, known, &stored.cluster, &reading);
             Ok(report_existing(&known, out)?)
         }
         None => {
-            let left_out = noted_left_out(config, access).await?;
-            make((&records, &stored), (made, left_out), config, reading, out).await
+            let notes = noted_left_out(config, access).await?;
+            make((&records, &stored), (made, notes), config, reading, out).await
         }
     }
 }
 
 /// Whether rows of this pipeline are noted that a back-fill, or a command of an earlier slot, has
 /// left out.
-async fn noted_left_out(config: &Config, access: Access<'_>) -> Result<RowsLeftOut, TaskError> {
+async fn noted_left_out(config: &Config, access: Access<'_>) -> Result<Notes, TaskError> {
     let noted = with_connection(access, "setup", async |client| {
         Ok(left_out::noted(client, &config.name).await?)
     });
@@ -255,7 +271,7 @@ async fn find(
 
 async fn make(
     (records, stored): (&Records, &PipelineRecords),
-    (made, left_out): (Slot<'_>, RowsLeftOut),
+    (made, notes): (Slot<'_>, Notes),
     config: &Config,
     reading: SourceReading,
     out: Out<'_>,
@@ -272,7 +288,7 @@ async fn make(
     let begun = begun.with_older_rows_sent(made.sent, &baseline.catalog);
     let begun = begun.with_produced(made.produced_to);
     let first = Witness {
-        left_out,
+        notes,
         began_without: (made.origin == SlotOrigin::Before).then(|| baseline.beginning()),
         ..begun
     };

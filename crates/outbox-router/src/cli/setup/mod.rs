@@ -36,7 +36,7 @@ mod unused;
 
 use std::io;
 
-use relay::{Case, OutboxTable, TableName, witness::ProducedTo};
+use relay::{Case, Failure, OutboxTable, TableName, witness::ProducedTo};
 use tokio_postgres::Client;
 
 use super::{
@@ -100,7 +100,7 @@ pub(super) async fn mend_publication(
 ) -> Result<(), TaskError> {
     let name = config.postgres.publication.as_str();
     match publication::find(client, name, version).await? {
-        None => publication::create(client, name, tables, out).await,
+        None => publication::create(client, config, (tables, version), out).await,
         Some(known) => {
             let outboxes = config.outboxes();
             let added = publication::fit(client, name, &known, tables, &outboxes, out).await?;
@@ -148,7 +148,7 @@ async fn apply(
     let version = with_connection(access, "setup", async |client| {
         client.batch_execute(sql::TIMEOUTS).await?;
         let version = preflight::server(client).await?;
-        preflight::filters(client, config).await?;
+        let unfit = preflight::mappings(client, config).await?;
         // Checked before anything is created, so that a refusal leaves nothing behind.
         let are_switched = polled_before::are_switched(client, &tables).await?;
         let slot = slot::find(client, name).await?;
@@ -159,9 +159,7 @@ async fn apply(
         if slot.is_none() || are_switched {
             polled_before::refuse_polled(client, &config.name, &tables).await?;
         }
-        if args.backfill.rows == OlderRows::Leave {
-            backfill::refuse_unfinished(client, config, slot.as_ref()).await?;
-        }
+        backfill::refuse_unready(args.backfill.rows, client, config, slot.as_ref()).await?;
         let known = publication::find(client, publication, version).await?;
         if slot.is_some() && known.is_none() {
             return Err(publication::made_too_late(publication, name).into());
@@ -170,7 +168,8 @@ async fn apply(
             known.refuse_unfit(publication, &tables, &config.outboxes())?;
         }
         let (outboxes, tables) = (outboxes.as_slice(), tables.as_slice());
-        let objects = Objects { args, config, access, outboxes, tables, are_switched };
+        let origin = if slot.is_some() { SlotOrigin::Before } else { SlotOrigin::Now };
+        let objects = Objects { args, config, access, outboxes, tables, are_switched, origin };
         out.write_all(&Box::pin(objects.make(client, version)).await?)?;
         for outbox in outboxes {
             time_index::report(client, config, &outbox.name, out).await?;
@@ -178,9 +177,9 @@ async fn apply(
         for other in OpenEvents::others(client, config).await? {
             writeln!(out, "table outbox_router.held: {}", other.of_other())?;
         }
-        Ok((version, slot))
+        Ok((version, slot, unfit))
     });
-    let (version, slot) = Box::pin(version).await?;
+    let (version, slot, unfit) = Box::pin(version).await?;
     if slot.is_none() {
         first::make_topic(args.record, config, access).await?;
     }
@@ -205,13 +204,13 @@ async fn apply(
         writeln!(out, "note: {note}")?;
     }
     slots.say_older((origin, next), out).await?;
-    say_next(next, out)?;
+    say_next(next, &unfit, out)?;
     Ok(Exit::Done)
 }
 
-fn say_next(next: Next, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+fn say_next(next: Next, unfit: &[Failure], out: &mut (dyn io::Write + Send)) -> io::Result<()> {
     match next {
-        Next::Run => writeln!(out, "next: outbox-router run"),
+        Next::Run => polling::say_run(unfit, out),
         Next::RecoverFirst => writeln!(
             out,
             "next: outbox-router recover {} sends the missing rows and closes the gap; or \
@@ -233,13 +232,15 @@ struct Objects<'a> {
     tables: &'a [TableName],
     /// Whether a switch has handed some of them to the stream.
     are_switched: bool,
+    /// The slot's: one that is there already may have left out what is found now.
+    origin: SlotOrigin,
 }
 
 impl Objects<'_> {
     /// Makes what is missing, or nothing at all; returns what to print of it.
     async fn make(&self, client: &Client, version: i32) -> Result<Vec<u8>, TaskError> {
-        all_or_nothing(client, async |made| Box::pin(self.make_each(client, version, made)).await)
-            .await
+        let make = async |made: &mut Vec<u8>| Box::pin(self.make_each(client, version, made)).await;
+        all_or_nothing(client, self.access, make).await
     }
 
     async fn make_each(
@@ -248,7 +249,7 @@ impl Objects<'_> {
         version: i32,
         out: &mut Vec<u8>,
     ) -> Result<(), TaskError> {
-        let Self { args, config, access, outboxes, tables, are_switched } = *self;
+        let Self { args, config, access, outboxes, tables, are_switched, origin } = *self;
         for outbox in outboxes {
             make_table(client, outbox, args, config, out).await?;
         }
@@ -260,6 +261,9 @@ impl Objects<'_> {
             dead_letters::make(client, dead_letters::role(args, access).as_deref(), out).await?;
         }
         mend_publication(client, config, (tables, version), out).await?;
+        if origin == SlotOrigin::Now {
+            publication::check(client, config, version).await?;
+        }
         if are_switched {
             polled_before::note_streamed(client, tables).await?;
         }

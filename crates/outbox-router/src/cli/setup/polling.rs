@@ -5,7 +5,10 @@
 //! Tables, role and rights are made in one transaction. The indexes follow, since they are built
 //! while the tables are written to, which is not possible in a transaction.
 
-use std::io::{self, Write as _};
+use std::{
+    collections::BTreeSet,
+    io::{self, Write as _},
+};
 
 use postgres_protocol::password::scram_sha_256;
 use relay::{Failure, OutboxTable};
@@ -26,7 +29,7 @@ use crate::{
     config::{Config, RetentionMode},
     held::schema::Statement,
     polling::sql::{
-        MarkHow, TableConfig,
+        MarkHow, NoteWork, TableConfig,
         setup::{self as statements, Deletes},
     },
     postgres::{Password, quote_identifier},
@@ -46,9 +49,13 @@ pub(super) async fn apply(
         client.batch_execute(sql::TIMEOUTS).await?;
         let objects = Objects { args, config, access, tables: &configured, role: role.as_deref() };
         let make = async |made: &mut Vec<u8>| Box::pin(objects.make(client, made)).await;
-        out.write_all(&all_or_nothing(client, make).await?)?;
+        out.write_all(&all_or_nothing(client, access, make).await?)?;
         let tables = Tables::read(client, None, config).await?;
         for table in &tables.readable {
+            if let Some(NoteWork { what, statement }) = table.note_work() {
+                client.batch_execute(&statement).await?;
+                writeln!(out, "table {}: noted that {what}", table.name())?;
+            }
             Box::pin(make_indexes(client, table, access, out)).await?;
         }
         Ok((tables, polled_tables::unpolled(client, config).await?))
@@ -62,20 +69,28 @@ pub(super) async fn apply(
         writeln!(terminal.out, "next: the same command again, when every table can be polled")?;
         return Ok(Exit::Failure);
     }
-    say_next(&unpolled, terminal.out)?;
+    say_run(&unpolled, terminal.out)?;
     Ok(Exit::Done)
 }
 
-/// What was made is made for workers that may poll the tables later, so that nothing is refused.
-fn say_next(unpolled: &[Failure], out: &mut dyn io::Write) -> io::Result<()> {
-    for failure in unpolled {
+/// The step that follows, after the failures that would stop it: nothing is refused because of
+/// them, since a router may read the tables later.
+pub(super) fn say_run(first: &[Failure], out: &mut dyn io::Write) -> io::Result<()> {
+    for failure in first {
         writeln!(out, "warning: {failure}")?;
         if let Some(hint) = codes::hint(failure) {
             writeln!(out, "  hint: {hint}")?;
         }
     }
-    let first = if unpolled.is_empty() { "" } else { "what P043 says, and only then: " };
-    writeln!(out, "next: {first}outbox-router run")
+    let codes: BTreeSet<&str> = first.iter().map(|failure| failure.code.as_str()).collect();
+    let codes: Vec<&str> = codes.into_iter().collect();
+    match codes.as_slice() {
+        [] => writeln!(out, "next: outbox-router run"),
+        codes => {
+            let codes = codes.join(" and ");
+            writeln!(out, "next: what {codes} says, and only then: outbox-router run")
+        }
+    }
 }
 
 /// What is made in one transaction.

@@ -22,7 +22,7 @@ use crate::{
     codes::{ADMIN, hint},
     config::Config,
     held::schema::Statement,
-    polling::sql::{IndexWork, PolledTable},
+    polling::sql::{IndexWork, NoteWork, PolledTable},
     postgres::quote_identifier,
 };
 
@@ -69,7 +69,13 @@ pub(super) async fn print(
         Ok(known) => {
             for (name, table) in &known.tables {
                 match table {
-                    Ok(table) => print_indexes(table, out)?,
+                    Ok(table) => {
+                        if let Some(NoteWork { what, statement }) = table.note_work() {
+                            let noted = format!("{}: noted that {what}", table.name());
+                            writeln!(out, "-- {}\n{statement};\n", on_one_line(&noted))?;
+                        }
+                        print_indexes(table, out)?;
+                    }
                     Err(failure) => print_unknown(name, failure, out)?,
                 }
             }

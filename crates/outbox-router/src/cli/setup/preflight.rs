@@ -5,9 +5,13 @@ use tokio_postgres::Client;
 
 use super::TaskError;
 use crate::{
-    cli::explain_row::{dry_run_of, why_none_fits},
+    cli::{
+        explain_row::{dry_run_of, why_none_fits},
+        sql,
+    },
     config::Config,
     filter_labels::check_filters,
+    monitor::server::decodes,
     prepare,
     republish::table_row::TableRow,
 };
@@ -29,7 +33,7 @@ pub(super) async fn server(client: &Client) -> Result<i32, TaskError> {
     if row.try_get(2)? {
         return Err(Failure::of(Case::Standby, "this server is a standby in recovery").into());
     }
-    if wal_level != "logical" {
+    if !decodes(&wal_level, version) {
         let message = format!("wal_level is {wal_level}, not logical");
         return Err(Failure::new(Code::WalLevel, message).into());
     }
@@ -37,12 +41,17 @@ pub(super) async fn server(client: &Client) -> Result<i32, TaskError> {
 }
 
 /// Refuses words of `where` that a column of a table that exists cannot have: with them the router
-/// would stop at the first row, or leave rows out.
-pub(super) async fn filters(mut client: &Client, config: &Config) -> Result<(), TaskError> {
+/// would stop at the first row, or leave rows out. Returns why no row of other tables could be
+/// routed as they are now.
+pub(super) async fn mappings(
+    mut client: &Client,
+    config: &Config,
+) -> Result<Vec<Failure>, TaskError> {
     let outboxes = config.outboxes();
     check_filters(&mut client, &outboxes).await?;
     let row_bytes = prepare::size(config.limits.row_bytes);
-    for outbox in outboxes.tables.iter().filter(|outbox| outbox.filter.is_some()) {
+    let mut unfit = Vec::new();
+    for outbox in sql::outboxes(config) {
         let row = match TableRow::describe(client, &outbox.name).await {
             Ok(row) => row,
             Err(failure) if failure.code == Code::TableMissing => continue,
@@ -54,7 +63,8 @@ pub(super) async fn filters(mut client: &Client, config: &Config) -> Result<(), 
             if why.case == Some(Case::FilterWord) {
                 return Err(why.into());
             }
+            unfit.push(why);
         }
     }
-    Ok(())
+    Ok(unfit)
 }

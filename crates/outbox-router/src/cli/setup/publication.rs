@@ -6,15 +6,25 @@ use std::io;
 
 use relay::{
     Case, Code, Failure, Name, Outboxes, TableName,
-    source::{Inserts, Partitions, publication::statements},
+    source::{
+        Inserts, Partitions,
+        publication::{self, Watched, statements},
+    },
 };
 use tokio_postgres::{Client, Row};
 
 use super::TaskError;
-use crate::cli::sql;
+use crate::{
+    cli::sql,
+    config::Config,
+    monitor::catalog::{self, Sought},
+};
 
 /// The first version with row filters, column lists and publications of whole schemas.
 const FILTERS_SINCE: i32 = 15_00_00;
+
+/// The first version that can publish generated columns, of those that are stored.
+const GENERATED_SINCE: i32 = 18_00_00;
 
 /// A publication as the catalog has it.
 pub(super) struct ExistingPublication {
@@ -84,17 +94,40 @@ fn member(row: &Row) -> Result<PublishedMember, tokio_postgres::Error> {
     })
 }
 
-/// Creates the publication.
+/// Creates the publication. It publishes generated columns only where the mapping needs one.
 pub(super) async fn create(
     client: &Client,
-    name: &str,
-    tables: &[TableName],
+    config: &Config,
+    (tables, version): (&[TableName], i32),
     out: &mut (dyn io::Write + Send),
 ) -> Result<(), TaskError> {
+    let name = config.postgres.publication.as_str();
     client.batch_execute(&sql::create_publication(name, tables)).await?;
     let tables: Vec<String> = tables.iter().map(ToString::to_string).collect();
     writeln!(out, "publication {name}: created, inserts on {}", tables.join(", "))?;
+    if version >= GENERATED_SINCE
+        && let Err(failure) = check(client, config, version).await
+        && failure.case == Some(Case::ColumnGenerated)
+    {
+        client.batch_execute(&sql::publish_generated(name)).await?;
+        writeln!(out, "  with the generated columns that are stored: the mapping needs one")?;
+    }
     Ok(())
+}
+
+/// Refuses tables whose columns or children would be left out. A slot that is made all the same
+/// would keep WAL, and what it leaves out would have to be accepted.
+///
+/// # Errors
+/// They would, or the catalog cannot be read.
+pub(super) async fn check(client: &Client, config: &Config, version: i32) -> Result<(), Failure> {
+    let (publication, outboxes) = (config.postgres.publication.as_str(), config.outboxes());
+    let sought = Sought { publication, outboxes: &outboxes, remembered: None };
+    let catalog = catalog::read_in_transaction(&mut &*client, version, sought).await?;
+    let found = publication::compare(Watched { publication, outboxes: &outboxes }, None, &catalog);
+    let left_out = [Code::PublicationLacksColumn, Code::TableInherited];
+    let found = found.into_iter().find(|failure| left_out.contains(&failure.code));
+    found.map_or(Ok(()), Err)
 }
 
 /// Checks a publication that exists, and adds the tables that it lacks, which it returns.

@@ -5,6 +5,7 @@ use tokio_postgres::{Client, types::ToSql};
 
 use crate::{
     cli::{TaskError, connect, dead_letters::DecidedBy, decision_args::Decider},
+    held,
     monitor::server,
     postgres::{quote_literal, sql::DURABLE, utc},
 };
@@ -128,6 +129,7 @@ pub(super) async fn write(
          values ($1, $2, $3::text::pg_lsn, $4, 'skip', $5, $6::text || ' as ' || session_user{values})"
     );
     client.execute(&record, &parameters).await.map_err(failure)?;
+    held::count_note_if_allowed(client, place.pipeline).await?;
     client.batch_execute("commit").await?;
     Ok(Written::Now)
 }

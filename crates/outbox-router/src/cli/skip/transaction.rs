@@ -21,7 +21,7 @@ use crate::{
     cli::{
         Effect, Exit, Form, TaskError, Terminal, accept,
         connect::{Access, denied, with_connection},
-        noted_left_out::make_left_out,
+        noted_left_out::{MissingNotes, make_left_out},
         republication::{OutboxRows, session},
         shown_bytes,
         witness::Records,
@@ -108,7 +108,9 @@ impl Work<'_> {
         };
         let rows = self.rows(&reading, &unsendable).await?;
         journal::make(self.client).await.map_err(denied)?;
-        make_left_out(self.client, self.config, self.access).await.map_err(denied)?;
+        make_left_out(self.client, self.config, self.access, MissingNotes::Refused)
+            .await
+            .map_err(denied)?;
         // A slot moves at once, whatever becomes of a transaction: the notes are there before.
         let run = self.note(&unsendable, &rows).await?;
         let past = match self.pass(&unsendable, &rows).await {

@@ -283,7 +283,7 @@ impl Switching<'_> {
         let (first, _) = first_of_gap(self.books, (&witness, &[]), &reading).await?;
         let streamed: Vec<u32> = witness.tables.iter().map(|table| table.as_u32()).collect();
         self.switched.refuse_unstreamed(self.books, &streamed).await?;
-        left_out::check_there(self.books, witness.left_out).await?;
+        left_out::check_there(self.books, &self.config.name, witness.notes).await?;
         let left = witness::check_as_left(self.config, &witness, &cluster, reading)?;
         let left = left.iter().find(|failure| failure.code == Code::TableUnconfigured);
         match left {

@@ -211,16 +211,18 @@ impl Switched {
         Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
 
-    /// Makes the tables of the switch, and lets the router read the one that it asks.
+    /// Makes the tables of the switch, and lets the router read the one that it asks: all of it, or
+    /// nothing. A worker's table without one of notes is taken for that of an earlier version.
     pub(super) async fn make_tables(
         &self,
         client: &Client,
         role: Option<&str>,
     ) -> Result<(), TaskError> {
-        for statement in lease_statements(role).into_iter().chain([row_table()]) {
-            client.batch_execute(&statement.sql).await?;
-            reached!(TableMade);
-        }
+        let statements = lease_statements(role).into_iter().chain([row_table()]);
+        let statements: Vec<String> = statements.map(|it| it.sql).collect();
+        // Several statements of one message are one transaction.
+        client.batch_execute(&statements.join("; ")).await?;
+        reached!(TablesMade);
         Ok(())
     }
 

@@ -23,7 +23,9 @@ use crate::{
     held::schema::Statement,
     polling::sql::{
         PolledTable,
-        setup::{Partitions, forget_own_statements, forget_switch, teardown_statements},
+        setup::{
+            Partitions, forget_mark, forget_own_statements, forget_switch, teardown_statements,
+        },
         survey,
     },
     postgres::{quote_literal, quote_table},
@@ -57,8 +59,9 @@ fn print(
     writeln!(out, "-- pending rows stay pending, and nobody delivers them any more")?;
     for outbox in config.tables() {
         let objects = teardown_statements(&outbox.name, Partitions::None);
+        let mark = forget_mark(&outbox.name, &config.name);
         let forgotten = forget_own_statements(&outbox.name, &config.name);
-        for Statement { purpose, sql } in objects.into_iter().chain(forgotten) {
+        for Statement { purpose, sql } in objects.into_iter().chain(forgotten).chain([mark]) {
             writeln!(out, "-- {purpose}\n{sql};")?;
         }
         let Statement { purpose, sql } = forget_switch(&outbox.name);
@@ -82,6 +85,7 @@ async fn apply(
     client.batch_execute(sql::TIMEOUTS).await?;
     let has_leases = is_table(client, "outbox_router.worker").await?
         && is_table(client, "outbox_router.lease").await?;
+    let has_marks = has_leases && is_table(client, "outbox_router.mark").await?;
     let has_switch = is_table(client, "outbox_router.switch").await?;
     let names: Vec<&TableName> = config.tables().map(|outbox| &outbox.name).collect();
     if has_leases && let Some(alive) = alive(client, &names).await? {
@@ -118,6 +122,9 @@ async fn apply(
         if has_leases {
             statements.extend(forget_own_statements(name, &config.name));
         }
+        if has_marks {
+            statements.push(forget_mark(name, &config.name));
+        }
         if has_switch {
             statements.push(forget_switch(name));
         }
@@ -126,6 +133,19 @@ async fn apply(
         }
         writeln!(terminal.out, "table {name}: trigger, indexes and leases are dropped")?;
     }
+    say_left(client, config, terminal).await?;
+    if let Some(role) = &args.role {
+        drop_role(client, role, terminal).await?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Says which objects of a stream stay.
+async fn say_left(
+    client: &Client,
+    config: &Config,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), TaskError> {
     for (what, query, name) in [
         ("slot", SLOT, config.postgres.slot.as_str()),
         ("publication", PUBLICATION, config.postgres.publication.as_str()),
@@ -138,10 +158,7 @@ async fn apply(
             )?;
         }
     }
-    if let Some(role) = &args.role {
-        drop_role(client, role, terminal).await?;
-    }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 const SLOT: &str = "select from pg_replication_slots where slot_name = $1";

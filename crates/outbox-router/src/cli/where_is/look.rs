@@ -88,7 +88,7 @@ impl Look<'_> {
                 Err(why) => return Ok(Err(why)),
             },
         };
-        let tables = match self.tables().await? {
+        let tables = match self.tables(notes).await? {
             Ok(tables) => tables,
             Err(why) => return Ok(Err(why)),
         };
@@ -101,8 +101,12 @@ impl Look<'_> {
         }
     }
 
-    /// The tables to look in: the named one, or those that are configured, or published.
-    async fn tables(&self) -> Result<Result<Vec<EventRows>, String>, TaskError> {
+    /// The tables to look in: the named one, or those that are configured, or published, without
+    /// those whose columns do not fit.
+    async fn tables(
+        &self,
+        notes: &mut (dyn io::Write + Send),
+    ) -> Result<Result<Vec<EventRows>, String>, TaskError> {
         let configured: Vec<&TableName> = self.config.tables().map(|table| &table.name).collect();
         let names: Vec<TableName> = match &self.args.table {
             Some(named) if configured.is_empty() || configured.contains(&named) => {
@@ -116,11 +120,23 @@ impl Look<'_> {
             None if configured.is_empty() => self.published().await?,
             None => configured.into_iter().cloned().collect(),
         };
-        let mut tables = Vec::with_capacity(names.len());
+        let (mut tables, mut unfit) = (Vec::with_capacity(names.len()), None);
         for name in &names {
-            tables.push(EventRows::describe(self.client, name, self.config).await?);
+            match EventRows::describe(self.client, name, self.config).await {
+                Ok(table) => tables.push(table),
+                Err(TaskError::Failure(failure)) if failure.code.as_str().starts_with('R') => {
+                    if names.len() > 1 {
+                        writeln!(notes, "note: {name} is left out: {failure}")?;
+                    }
+                    unfit.get_or_insert(failure);
+                }
+                Err(other) => return Err(other),
+            }
         }
-        Ok(Ok(tables))
+        match unfit {
+            Some(failure) if tables.is_empty() => Err(TaskError::Failure(failure)),
+            Some(_) | None => Ok(Ok(tables)),
+        }
     }
 
     async fn published(&self) -> Result<Vec<TableName>, TaskError> {

@@ -92,6 +92,8 @@ advice! {
     RowsOfSubscription = "D121";
     /// Rows were left out of what was sent, and wait for a person.
     RowsLeftOut = "D122";
+    /// A default partition has rows, or had some.
+    DefaultPartition = "D123";
 
     /// No topic of a template exists, and the router makes none.
     NoTopicYet = "D030";

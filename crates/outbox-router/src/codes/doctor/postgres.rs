@@ -224,12 +224,27 @@ pub(in crate::codes) const EXPLANATIONS: &[Explanation] = &[
     },
     Explanation {
         code: Advice::IdNotUnique.as_str(),
-        title: "nothing keeps the ids of an outbox table unique",
-        meaning: "Consumers drop what comes again by the header id, and commands find events by it. An id that two rows have, also one that begins \
-                  again after a truncate or with a sequence that was set back, is taken for the \
-                  event that had it first: consumers drop the new one, and where shows the old.",
+        title: "ids of an outbox table come again, or may",
+        meaning: "Consumers drop what comes again by the header id, and commands find events by it. \
+                  An id that two rows have, also one that begins again after a truncate or with a \
+                  sequence that was set back, is taken for the event that had it first: consumers \
+                  drop the new one, and where shows the old. Ids are told to come again where the \
+                  statistics count more inserted rows than the sequence, if the role may \
+                  read it, has given ids; rows that brought their ids, or were moved, count, too.",
         remedy: "`{statements}`; a random uuid never comes again, an identity does after a truncate \
                  that restarts it",
+        cases: &[],
+    },
+    Explanation {
+        code: Advice::DefaultPartition.as_str(),
+        title: "rows of an outbox are in its default partition",
+        meaning: "No partition can be made for them until they are moved. A row that is moved by a \
+                  DELETE and an INSERT into the table, as by pg_partman's partition_data_proc, is \
+                  an event again: it is sent again, under the same id, and nothing tells it from a \
+                  new one.",
+        remedy: "move them while both partitions are detached, in one transaction: the statements \
+                 are in docs/guarantees.md, \"Rows that return\"; make partitions ahead of time, or \
+                 let [retention] make them (docs/retention.md)",
         cases: &[],
     },
     Explanation {

@@ -37,6 +37,7 @@ use super::{
     health::{ClientErrors, Health},
     settings::KafkaSettings,
     state::StateTopic,
+    stored::StoredOffsets,
     timestamps::Keeps,
     topics::TopicClient,
 };
@@ -77,6 +78,7 @@ impl KafkaSink {
             client_errors: ClientErrors::default(),
             state: None,
             statistics: settings.statistics.clone(),
+            stored: None,
         };
         if let Some(statistics) = &reports.statistics {
             statistics.begin();
@@ -84,6 +86,16 @@ impl KafkaSink {
         // librdkafka signals the first event in an *empty* queue, and the queue may already hold
         // log lines.
         Ok(Self { producer, signal, reports, backlog: PollBacklog::Some })
+    }
+
+    /// Compares from now on where records are stored.
+    pub fn compare_offsets(&mut self) {
+        self.reports.stored = Some(StoredOffsets::default());
+    }
+
+    /// Where records were stored, if that is compared.
+    pub fn take_stored(&mut self) -> StoredOffsets {
+        self.reports.stored.take().unwrap_or_default()
     }
 
     /// Takes over a topic that was looked up, with its limits. A topic that was bound before may

@@ -15,6 +15,7 @@ use crate::kafka::{
     health::ClientErrors,
     log,
     statistics::StatisticsFeed,
+    stored::StoredOffsets,
 };
 
 /// The sink's state, as far as it follows from reports.
@@ -26,6 +27,8 @@ pub(super) struct Reports {
     pub(super) client_errors: ClientErrors,
     pub(super) state: Option<StateWrites>,
     pub(super) statistics: Option<StatisticsFeed>,
+    /// Where records were stored, for a command.
+    pub(super) stored: Option<StoredOffsets>,
 }
 
 impl Reports {
@@ -54,6 +57,20 @@ impl Reports {
             let failure = self.cluster.ack_without_offset(self.topics.name(topic));
             DeliveryFailure { transaction: Some(transaction), topic: Some(topic), failure }
         });
+    }
+
+    /// Compares where a record of a command was stored. Closes the sink where Kafka was taken back.
+    fn note_stored(&mut self, transaction: TransactionRef, topic: TopicId, at: (i32, i64)) {
+        let (Some(stored), Some(name)) = (&mut self.stored, self.topics.topic_name(topic)) else {
+            return;
+        };
+        if let Err(failure) = stored.add(name, at.0, at.1) {
+            self.phase.explain(|| DeliveryFailure {
+                transaction: Some(transaction),
+                topic: Some(topic),
+                failure,
+            });
+        }
     }
 
     pub(super) fn take_failure(&mut self) -> Option<DeliveryFailure> {
@@ -104,8 +121,12 @@ impl Events for Pass<'_> {
         };
         let ticket = Ticket::from_opaque(report.opaque);
         match report.delivery {
-            Delivery::Stored { .. } => {
+            Delivery::Stored { offset } => {
                 self.reports.client_errors.clear();
+                if self.reports.stored.is_some() {
+                    let at = (report.partition, offset);
+                    self.reports.note_stored(ticket.transaction(), topic, at);
+                }
                 self.reports.topics.stored(topic, report.partition, ticket.held_bytes());
                 self.acks.push(ticket, topic);
             }

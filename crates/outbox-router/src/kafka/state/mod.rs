@@ -161,7 +161,8 @@ impl StateTopic {
             && policy != "compact"
         {
             let why = format!("has cleanup.policy={policy}, which deletes records by age");
-            return Err(to_alter(cluster, name, &why, "cleanup.policy=compact"));
+            let failure = to_alter(cluster, name, &why, "cleanup.policy=compact");
+            return Err(failure.with_case(Case::StateTopicDeletes));
         }
         let record_bytes = limit.and_then(|limit| limit.parse().ok());
         if let Some(limit) = record_bytes.filter(|limit| *limit < RECORD_BYTES) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::codes::hint;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
-use relay::{Acks, Code, RefusalReason, TopicName, WriteAck};
+use relay::{Acks, Case, Code, Failure, RefusalReason, TopicName, WriteAck};
 use tokio::task::spawn_blocking;
 
 use super::cluster::{Cluster, acked, give, number, orders, orders_name, ticket, until};
@@ -248,6 +248,10 @@ async fn a_missing_state_topic_is_named_with_the_command_that_creates_it() {
         ),
         "{remedy}"
     );
+    let without = "where the broker refuses compaction: kafka.state_topic = \"\" keeps no witness";
+    assert!(remedy.contains(without), "{remedy}");
+    let settings = hint(&Failure::of(Case::StateTopicDeletes, "it deletes")).unwrap();
+    assert!(settings.contains(without), "{settings}");
 }
 
 #[tokio::test]

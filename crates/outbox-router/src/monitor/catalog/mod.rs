@@ -155,6 +155,18 @@ impl Published {
     }
 }
 
+/// A reading by a command whose own transaction sees what it has made, and which it may undo.
+///
+/// # Errors
+/// As [`read`].
+pub async fn read_in_transaction(
+    sql: &mut impl TextQuery,
+    version: i32,
+    sought: Sought<'_>,
+) -> Result<Catalog, Failure> {
+    Ok(read_within(sql, version, sought).await?.catalog)
+}
+
 async fn read_within(
     sql: &mut impl TextQuery,
     version: i32,
@@ -260,7 +272,7 @@ async fn published(
     wanted: Wanted<'_>,
 ) -> Result<Published, Failure> {
     let (filter, columns) = if version >= GENERATED_SINCE {
-        ("t.rowfilter", "array_to_json(t.attnames)".to_owned())
+        ("t.rowfilter", "coalesce(array_to_json(t.attnames), '[]')".to_owned())
     } else if version >= FILTERS_SINCE {
         ("t.rowfilter", columns_where("a.attgenerated = '' and a.attname = any(t.attnames)"))
     } else {

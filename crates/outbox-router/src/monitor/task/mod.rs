@@ -185,7 +185,7 @@ impl<C: Connect> Monitor<C> {
         let reading = drive(driver, async {
             let slot = slot::read(&mut &*client, *version, &self.settings.slot).await?;
             let catalog = catalog::read(&mut &*client, *version, sought).await?;
-            let moves = moves::read(client, &catalog).await?;
+            let moves = moves::read(client, &catalog, &self.settings.outboxes).await?;
             let decided = decided::count(client, &self.settings.name, &self.settings.slot).await;
             let notes = notes(&moves, *version);
             Ok(MonitorReading { slot, catalog, notes, decided, history })

@@ -337,7 +337,7 @@ mod tests {
     use super::{
         super::{
             marks::{Attempts, Claim, Flag, Writable},
-            words::Words,
+            note::Words,
         },
         *,
     };

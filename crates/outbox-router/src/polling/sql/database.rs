@@ -16,7 +16,7 @@ use super::{
     cascades::refuse_cascades,
     connection::{Answer, Connection, REQUEST_LIMIT, run},
     facts::Facts,
-    failure::{Write, malformed, of_table, of_write, unfit},
+    failure::{Write, malformed, of_lease, of_table, of_write, unfit},
     fetch::FetchText,
     former::former,
     holders::polled_by_others,
@@ -28,8 +28,8 @@ use super::{
     settings::{SqlSettings, TableConfig},
     settle::{Look, SettleText, are_marks_undone},
     survey::{TableSurvey, survey},
-    table::{PolledTable, not_described},
-    transaction::BEGINS,
+    table::{IdentityColumn, PolledTable, not_described},
+    transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
 use crate::{
     monitor::Connect,
@@ -156,6 +156,26 @@ impl<C: Connect> Database<C> {
         Ok(described)
     }
 
+    /// The same, for one that marks rows: what decides is noted where nothing is.
+    ///
+    /// # Errors
+    /// As [`Self::describe`]; or this role may not note it (P042).
+    pub async fn adopt(&mut self, table: TableIndex) -> Result<Described, Failure> {
+        let described = self.describe(table).await?;
+        let note = known(&self.tables, table)?.table.first_note();
+        if let Some(note) = note {
+            let sql = format!("{}{note}{COMMIT}", begin(Access::ReadWrite, Ways::Any));
+            let write = async |client: &Client| run(client, &sql).await.map_err(of_lease);
+            self.connection.ask(REQUEST_LIMIT, write).await?;
+        }
+        Ok(described)
+    }
+
+    /// The columns by which rows of a table are found again.
+    fn identity(&self, table: TableIndex) -> Option<Vec<IdentityColumn>> {
+        self.table(table).map(|table| table.identity.clone())
+    }
+
     /// A table that was described.
     pub fn table(&self, table: TableIndex) -> Option<&PolledTable> {
         Some(&self.tables.get(table.0)?.known.as_ref()?.table)
@@ -195,7 +215,12 @@ impl<C: Connect> Database<C> {
     pub async fn settle(&mut self, request: &SettleRequest) -> Result<Settled, Failure> {
         let entry = self.tables.get(request.table.0);
         if entry.is_some_and(|entry| entry.trust == Trust::No) {
+            let former = self.identity(request.table);
             self.describe(request.table).await?;
+            if former.is_some() && former != self.identity(request.table) {
+                // These rows were read by other columns, whose values name other rows here.
+                return Ok(Settled::NOT_OURS);
+            }
         }
         let settled = self.write(request).await;
         if let Err(failure) = &settled
@@ -227,7 +252,7 @@ impl<C: Connect> Database<C> {
         };
         let held = answers.get(BEGINS + settle.fence).and_then(|answer| answer.rows.first());
         if held.and_then(|row| row.try_get(0).ok().flatten()) != Some("t") {
-            return Ok(Settled { written: Written::NotOurs, published: 0 });
+            return Ok(Settled::NOT_OURS);
         }
         if let (Some(first), Some(entry)) =
             (request.published.first(), self.tables.get_mut(request.table.0))

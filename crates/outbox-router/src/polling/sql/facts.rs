@@ -8,6 +8,8 @@ use super::{
     connection::run,
     failure::{malformed, missing, of_table, standby},
     literals::literal,
+    note::{self, Note, NotedMarks, read_comment},
+    setup::PENDING_INDEX,
     transaction::{Access, BEGINS, COMMIT, Ways, begin},
 };
 use crate::created_at::NUMBERS;
@@ -22,6 +24,8 @@ use crate::republish::{
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Facts {
     pub(super) oid: u32,
+    /// What [`shape_of`] says of the table.
+    pub(super) shape: i64,
     /// `server_version_num`.
     pub(super) version: i32,
     pub(super) role: String,
@@ -40,6 +44,8 @@ pub(super) struct Facts {
     /// Those whose names begin with `outbox_router_`.
     #[serde(default)]
     pub(super) indexes: Vec<IndexFacts>,
+    #[serde(skip)]
+    pub(super) note: Note,
 }
 
 /// An index that `setup` has made.
@@ -54,6 +60,8 @@ pub(super) struct IndexFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct ColumnFacts {
     pub(super) name: String,
+    /// `pg_attribute.attnum`, which stays when it gets another name.
+    pub(super) number: i16,
     pub(super) oid: u32,
     pub(super) modifier: i32,
     /// The type, or that of a domain.
@@ -98,13 +106,22 @@ struct TypeFacts {
 }
 
 impl Facts {
-    /// Reads the catalog.
+    /// Reads the catalog, and what is noted of the table.
     ///
     /// # Errors
-    /// The table does not exist (P028), the server is a standby (P006), the connection breaks.
+    /// The table does not exist (P028), the server is a standby (P006), the notes cannot be read
+    /// (P042), the connection breaks.
     pub(super) async fn read(client: &Client, table: &TableName) -> Result<Self, Failure> {
         let facts = Self::read_anywhere(client, table).await?;
-        if facts.is("standby") { Err(standby()) } else { Ok(facts) }
+        if facts.is("standby") {
+            return Err(standby());
+        }
+        let note = note::read(client, table, (facts.oid, &facts.role)).await?;
+        let facts = Self { note, ..facts };
+        if facts.note == Note::Gone && facts.decided_before().is_none() {
+            return Err(note::gone());
+        }
+        Ok(facts)
     }
 
     /// Reads the catalog, of a standby, too, for what marks no rows.
@@ -121,6 +138,18 @@ impl Facts {
         serde_json::from_str(text).map_err(|error| malformed("describes no table").caused_by(error))
     }
 
+    /// What decided when the table was set up, or first polled, if that is known.
+    pub(super) fn decided_before(&self) -> Option<NotedMarks> {
+        match &self.note {
+            Note::Found(noted) | Note::OfFormer(noted) => Some(noted.clone()),
+            Note::Unasked | Note::Gone | Note::Missing => {
+                let indexes = self.indexes.iter().filter(|it| it.name.starts_with(PENDING_INDEX));
+                let mut comments = indexes.filter_map(|index| index.comment.as_deref());
+                comments.find_map(|comment| read_comment(comment).1)
+            }
+        }
+    }
+
     pub(super) fn is(&self, flag: &str) -> bool {
         self.flags.iter().any(|known| known == flag)
     }
@@ -132,6 +161,16 @@ impl Facts {
     /// The columns that an INSERT writes, which every stream shows.
     pub(super) fn written(&self) -> impl Iterator<Item = &ColumnFacts> {
         self.columns.iter().filter(|column| !column.is("generated"))
+    }
+
+    /// The same, with its virtual columns taken for others, as a SELECT shows them; `None` where it
+    /// has no such column.
+    pub(super) fn with_virtual(&self) -> Option<Self> {
+        let mut whole = self.clone();
+        let flags = whole.columns.iter_mut().map(|column| &mut column.flags);
+        let left_out: usize =
+            flags.map(|flags| flags.extract_if(.., |flag| flag == "virtual").count()).sum();
+        (left_out > 0).then_some(whole)
     }
 
     /// The table as a stream shows it: without virtual columns.
@@ -217,7 +256,7 @@ fn statement(table: &TableName) -> String {
          resolved as ( \
            select base.named, y.oid, y.typtype, y.typname, y.typnamespace, {IS_CLOSED} as is_closed \
            from base join pg_type y on y.oid = base.oid where y.typtype <> 'd') \
-         select json_build_object('oid', t.oid::int8, \
+         select json_build_object('oid', t.oid::int8, 'shape', {}, \
            'version', current_setting('server_version_num')::int4, \
            'role', current_user::text, 'encoding', current_setting('server_encoding'), \
            'flags', array_remove(array[ \
@@ -252,12 +291,30 @@ fn statement(table: &TableName) -> String {
                'schema', n.nspname::text, 'name', y.typname::text)) \
              from resolved y join pg_namespace n on n.oid = y.typnamespace \
              where y.named >= 10000), '[]'))::text \
-         from t"
+         from t",
+        shape_of("t.oid")
+    )
+}
+
+/// A number that changes with the columns of a table, and with the unique indexes by whose columns
+/// a row may be found again, as SQL; `oid`: the table's, as SQL.
+pub(super) fn shape_of(oid: &str) -> String {
+    format!(
+        "(select hashtextextended(concat_ws('|', \
+           (select string_agg(concat_ws(' ', a.attnum, a.attname, a.atttypid, a.atttypmod, \
+               a.attnotnull, a.attgenerated), ',' order by a.attnum) \
+             from pg_attribute a \
+             where a.attrelid = {oid} and a.attnum > 0 and not a.attisdropped), \
+           (select string_agg(concat_ws(' ', i.indnkeyatts, i.indkey, i.indclass), ',' \
+               order by i.indisprimary, i.indkey::text, i.indclass::text) \
+             from pg_index i where i.indrelid = {oid} and i.indisunique and i.indisvalid \
+               and i.indpred is null and i.indexprs is null)), 0))"
     )
 }
 
 const COLUMNS: &str = "\
-    select json_agg(json_build_object('name', a.attname::text, 'oid', a.atttypid::int8, \
+    select json_agg(json_build_object('name', a.attname::text, 'number', a.attnum, \
+        'oid', a.atttypid::int8, \
         'modifier', a.atttypmod, 'base', y.oid::int8, 'sql_type', format_type(a.atttypid, -1), \
         'default', pg_get_expr(d.adbin, d.adrelid), \
         'labels', case when y.is_closed then array_to_json(array( \
@@ -323,6 +380,7 @@ pub(super) mod samples {
         let flags = flags.iter().chain(&["select", "update"]).map(|&flag| flag.to_owned());
         ColumnFacts {
             name: name.to_owned(),
+            number: 7,
             oid: of.oid(),
             modifier: -1,
             base: of.oid(),
@@ -343,6 +401,7 @@ pub(super) mod samples {
         });
         Facts {
             oid: 77,
+            shape: 5,
             version: 150_000,
             role: "router".to_owned(),
             encoding: "UTF8".to_owned(),
@@ -352,6 +411,7 @@ pub(super) mod samples {
             keys: vec![KeyFacts { width: 1, columns: Some(key.into_iter().collect()) }],
             types: Vec::new(),
             indexes: Vec::new(),
+            note: Note::Unasked,
         }
     }
 }

@@ -5,6 +5,9 @@ use tokio_postgres::error::SqlState;
 
 use crate::postgres::{ServerMessage, quote_identifier, quote_table, sql_failure};
 
+/// What is no number, and ends a statement by the error that names it.
+pub(super) const ALTERED: &str = "the table was altered";
+
 /// The table cannot be polled, and why.
 pub(super) fn unfit(table: &TableName, what: &str) -> Failure {
     of_polled(Failure::new(Code::Polling, format!("{table} cannot be polled: {what}")), table)
@@ -60,6 +63,15 @@ pub(super) fn of_table(error: tokio_postgres::Error, table: &TableName) -> Failu
         SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => missing(table),
         SqlState::UNDEFINED_COLUMN | SqlState::UNDEFINED_OBJECT => {
             Failure::new(Code::ColumnMissing, what).naming(Name::Table, table)
+        }
+        SqlState::INVALID_TEXT_REPRESENTATION if said.message.contains(ALTERED) => {
+            let what = format!("table {table} was altered since it was described");
+            of_polled(Failure::of(Case::TableAltered, what), table)
+        }
+        SqlState::INVALID_TEXT_REPRESENTATION if server.routine() == Some("enum_in") => {
+            let words = "a word by which rows are read or marked is no label any more: name those \
+                         that there are in outbox.mark (outbox.mark.published is one), or in where";
+            unfit(table, &format!("PostgreSQL said {said}; {words}"))
         }
         // Of the key alone a text is read as JSON here.
         SqlState::INVALID_TEXT_REPRESENTATION => {

@@ -123,8 +123,8 @@ pub(super) async fn polled_by_others(
 /// Why a worker is given no keys of a table.
 pub(super) fn polled_by_other(table: &TableName, pipeline: &str) -> Failure {
     let what = format!(
-        "table {table} is polled by workers of {pipeline}, another configuration: its keys are \
-         theirs alone"
+        "table {table}, or one that has its rows as a partition or parent, is polled by workers of \
+         {pipeline}: its keys are theirs alone"
     );
     Failure::of(Case::PolledByOther, what).naming(Name::Table, table)
 }

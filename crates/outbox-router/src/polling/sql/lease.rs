@@ -17,6 +17,7 @@ use super::{
     failure::{malformed, of_lease},
     fence::is_still,
     holders::polled_by_other,
+    kept_from_stream::is_among,
     kept_from_workers::kept_from_workers,
     literals::literal,
     oids::oids,
@@ -237,18 +238,23 @@ fn count_workers(oid: u32, worker: &Worker) -> String {
     )
 }
 
-/// The name of another pipeline whose workers hold keys of the table, so that this worker may have
-/// none: rows that its `where` leaves out would be pending for ever where it holds their keys. Two
-/// that began at the same time both hold some, and the one whose name comes first goes on.
+/// The name of a pipeline whose workers hold keys of the same rows, so that this worker may have
+/// none: those of the table, where the name is another one, since rows that its `where` leaves out
+/// would be pending for ever where it holds their keys; and, under any name, those of a partition
+/// or a parent. Two that began at the same time both hold some, and the one whose name comes first
+/// goes on.
 fn other_sql(oid: u32, worker: &Worker) -> String {
     let (id, name, is_other) =
         (worker.id, literal(&worker.name), is_of_other("w.name", &worker.name));
+    let has_its_rows = is_among("l.relation", &oid.to_string());
     format!(
-        "select min(w.name) from outbox_router.lease l \
+        "select min(w.name) from (select distinct relation, holder from outbox_router.lease \
+           where expires_at > now()) l \
          join outbox_router.worker w on w.relation = l.relation and w.holder = l.holder \
-         where l.relation = {oid} and l.expires_at > now() and {is_other} \
-           and (w.name < {name} or not exists (select from outbox_router.lease o \
-             where o.relation = {oid} and o.holder = '{id}' and o.expires_at > now()))"
+         where case l.relation when {oid} then {is_other} else {has_its_rows} end \
+           and ((w.name, l.relation) < ({name}, {oid}) \
+             or not exists (select from outbox_router.lease o \
+               where o.relation = {oid} and o.holder = '{id}' and o.expires_at > now()))"
     )
 }
 

@@ -5,10 +5,11 @@
 //! string of statements that begins and ends its transaction (`transaction`), with values as
 //! literals (`literals`).
 //!
-//! In reading order: `settings` (what is configured), `facts` (what the catalog says), `marks` and
-//! `words` (by which columns a row is pending), `conditions` (the same as SQL), `key`, `order`,
-//! `filter`, `table` (all of it together), `fetch` and `rows` (reading), `settle` and `fence`
-//! (marking), [`Database`] (the connection), `lease`, `listen`, `survey`, `former`, `holders`,
+//! In reading order: `settings` (what is configured), `facts` (what the catalog says) and `note`
+//! (what was noted before), `marks` and `words` (by which columns a row is pending), `conditions`
+//! (the same as SQL), `key`, `order`, `filter`, `table` (all of it together), `noted` (whether the
+//! marks are as noted), `fetch` and `rows` (reading), `settle` and `fence` (marking), [`Database`]
+//! (the connection), `lease`, `listen`, `survey`, `former`, `holders`,
 //! [`setup`], `indexes`, [`switch`]; for people: `stuck` and `decisions` (rows that are not
 //! delivered, and what is decided about them), `row_marks` (one row), `named` (rows by the ids that
 //! are typed); `removal` and `measure` (rows that nobody needs any more), `cascades` (keys by
@@ -40,6 +41,8 @@ mod literals;
 mod marks;
 mod measure;
 mod named;
+mod note;
+mod noted;
 mod oids;
 mod order;
 mod removal;
@@ -74,6 +77,7 @@ pub use lease::LeaseTable;
 pub(crate) use lease::make_shards;
 pub use listen::Listener;
 pub use named::{NamedRows, RowNames};
+pub use noted::NoteWork;
 pub use order::WritingOrder;
 pub use removal::{Removal, RemovalRules, Scan};
 pub use row_marks::{RowMarks, RowState, row_marks};

@@ -69,6 +69,13 @@ create table if not exists \"outbox_router\".\"worker\" (
     primary key (\"relation\", \"holder\")
 )";
 
+/// See `noted`.
+const MARK: &str = "\
+create table if not exists \"outbox_router\".\"mark\" (
+    \"relation\" regclass primary key,
+    \"decided\"  jsonb    not null
+)";
+
 /// See [`super::switch`].
 const SWITCH: &str = "\
 create table if not exists \"outbox_router\".\"switch\" (
@@ -89,6 +96,7 @@ pub fn lease_statements(role: Option<&str>) -> Vec<Statement> {
         of("which worker has which keys of a polled table", LEASE),
         of("since which of its requests, also where the table was made before", LEASE_REQUEST),
         of("which workers there are", WORKER),
+        of("which column and which words decide whether a row is published", MARK),
         of("which polled tables are handed to the stream", SWITCH),
     ];
     if let Some(role) = role.map(quote_identifier) {
@@ -102,6 +110,10 @@ pub fn lease_statements(role: Option<&str>) -> Vec<Statement> {
                 "grant select, insert, update, delete on table \"outbox_router\".\"lease\", \
                  \"outbox_router\".\"worker\" to {role}"
             ),
+        });
+        statements.push(Statement {
+            purpose: "the router knows what decides, and notes it of a new table",
+            sql: format!("grant select, insert on table \"outbox_router\".\"mark\" to {role}"),
         });
         statements.push(Statement {
             purpose: "the router reads which tables are handed to the stream",
@@ -177,23 +189,31 @@ pub fn forget_statements(table: &TableName) -> Vec<Statement> {
 /// The same for one pipeline, by its name. Another one that has polled the table has marks of its
 /// own: that it has stays known, and so do the keys that it may hold.
 pub fn forget_own_statements(table: &TableName, name: &str) -> Vec<Statement> {
-    let is_other = |column| is_of_other(column, name);
-    let own = |Statement { purpose, sql }, condition: String| Statement {
-        purpose,
-        sql: format!("{sql} and {condition}"),
-    };
-    let others = format!(
+    let is_own = format!("not ({})", is_of_other("\"name\"", name));
+    vec![
+        only(forget("which worker has which keys", "lease", table), &no_other(table, name)),
+        only(forget("which workers there are", "worker", table), &is_own),
+        only(forget_partitions(table), &is_own),
+    ]
+}
+
+/// What removes the note of what decides, unless another pipeline has polled the table.
+pub fn forget_mark(table: &TableName, name: &str) -> Statement {
+    only(forget("what decides whether a row is published", "mark", table), &no_other(table, name))
+}
+
+fn only(Statement { purpose, sql }: Statement, condition: &str) -> Statement {
+    Statement { purpose, sql: format!("{sql} and {condition}") }
+}
+
+/// That no pipeline of another name has polled the table.
+fn no_other(table: &TableName, name: &str) -> String {
+    format!(
         "not exists (select from \"outbox_router\".\"worker\" o where o.\"relation\" = to_regclass({}) and \
          {} and o.\"seen_until\" > {NEVER_HELD})",
         quote_literal(&quote_table(table)),
-        is_other("o.\"name\"")
-    );
-    let is_own = format!("not ({})", is_other("\"name\""));
-    vec![
-        own(forget("which worker has which keys", "lease", table), others),
-        own(forget("which workers there are", "worker", table), is_own.clone()),
-        own(forget_partitions(table), is_own),
-    ]
+        is_of_other("o.\"name\"", name)
+    )
 }
 
 /// What removes the partitions of a table from those that workers have read.

@@ -9,8 +9,8 @@ use tokio_postgres::Client;
 
 use super::{
     conditions::Conditions,
-    facts::{Facts, KeyFacts, check_version},
-    failure::{forbidden, hidden, unfit},
+    facts::{Facts, KeyFacts, check_version, shape_of},
+    failure::{ALTERED, forbidden, hidden, unfit},
     filter::Filter,
     key::Key,
     literals::literal,
@@ -87,6 +87,15 @@ impl PolledTable {
         format!("to_regclass({})::oid = {}", literal(&self.quoted()), self.oid())
     }
 
+    /// A condition that fails with [`ALTERED`] where columns or keys are not those that were
+    /// described: a value would be read as one of another type, and a key may be that of several
+    /// rows now.
+    pub(super) fn has_its_shape(&self) -> String {
+        let shape = shape_of(&self.oid().to_string());
+        let described = self.facts.shape;
+        format!("(case when {shape} = '{described}' then '1' else '{ALTERED}' end)::int = 1")
+    }
+
     /// Reads what a table looks like, for a command that has a connection of its own.
     ///
     /// # Errors
@@ -128,8 +137,7 @@ impl PolledTable {
             );
             return Err(unfit(&name, &what));
         }
-        let row = facts.row(&name);
-        let mapped = Mapped::of(config, &row)?;
+        let (facts, row, mapped) = Mapped::with_row(config, facts)?;
         let key = Key::of(&name, &facts, &mapped.key)?;
         let identity = identity(&name, &facts, &row)?;
         let marks = marks(&name, &facts, &config.mark, mapped.preset)?;
@@ -289,6 +297,24 @@ struct Mapped {
 }
 
 impl Mapped {
+    /// Virtual columns are read only where no mapping does without them: each SELECT computes them,
+    /// and fails where that fails.
+    fn with_row(config: &TableConfig, facts: Facts) -> Result<(Facts, TableRow, Self), Failure> {
+        let name = &config.outbox.name;
+        let row = facts.row(name);
+        let failure = match Self::of(config, &row) {
+            Ok(mapped) => return Ok((facts, row, mapped)),
+            Err(failure) => failure,
+        };
+        let Some(facts) = facts.with_virtual() else { return Err(failure) };
+        check_select(name, &facts)?;
+        let row = facts.row(name);
+        match Self::of(config, &row) {
+            Ok(mapped) => Ok((facts, row, mapped)),
+            Err(_) => Err(failure),
+        }
+    }
+
     /// Asks the core, which refuses a table whose rows it cannot route.
     fn of(config: &TableConfig, row: &TableRow) -> Result<Self, Failure> {
         let outboxes = Outboxes { tables: vec![config.outbox.clone()], ..Outboxes::default() };

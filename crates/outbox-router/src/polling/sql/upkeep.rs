@@ -100,16 +100,17 @@ pub async fn leases(client: &Client) -> Result<Option<Failure>, Failure> {
         "{}select t.name, case when to_regclass(t.name) is null then 'does not exist' \
            when not t.has_request then 'lacks the column request: an earlier version has made it' \
            else 'may not be used by ' || current_user end \
-         from (select n.name, exists (select from pg_attribute \
+         from (select n.name, n.changes, not n.changes or exists (select from pg_attribute \
              where attrelid = to_regclass(n.name) and attname = 'request' and not attisdropped) \
-           from (values ('outbox_router.lease'), ('outbox_router.worker')) n (name)) \
-           t (name, has_request) \
+           from (values ('outbox_router.lease', true), ('outbox_router.worker', true), \
+             ('outbox_router.mark', false)) n (name, changes)) \
+           t (name, changes, has_request) \
          where to_regclass(t.name) is null or not t.has_request \
            or not has_schema_privilege(to_regnamespace('outbox_router')::oid, 'usage') \
            or not (has_table_privilege(to_regclass(t.name), 'select') \
              and has_table_privilege(to_regclass(t.name), 'insert') \
-             and has_table_privilege(to_regclass(t.name), 'update') \
-             and has_table_privilege(to_regclass(t.name), 'delete')){COMMIT}",
+             and (not t.changes or has_table_privilege(to_regclass(t.name), 'update') \
+               and has_table_privilege(to_regclass(t.name), 'delete'))){COMMIT}",
         begin(Access::ReadOnly, Ways::Any),
     );
     let answers = run(client, &sql).await.map_err(sql_failure)?;

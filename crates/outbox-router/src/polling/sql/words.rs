@@ -1,28 +1,14 @@
 //! The words of a status column: what a row's state is called in a table.
 
 use relay::{Failure, TableName};
-use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
 
 use super::{
     facts::ColumnFacts,
     failure::unfit,
+    note::Words,
     settings::{MarkConfig, MarkHow},
 };
-
-/// What the states of a row are called. `None`: the table has no such state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Words {
-    /// The first is what a row becomes that is given back.
-    pub(super) pending: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) processing: Option<String>,
-    pub(super) published: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) failed: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) abandoned: Option<String>,
-}
 
 /// The keys in `outbox.mark` of the words of each state.
 const STATES: [&str; 5] = ["pending", "processing", "published", "failed", "abandoned"];
@@ -44,7 +30,8 @@ pub(super) fn is_suitable(column: &ColumnFacts) -> bool {
         || column.is_of(&[Type::TEXT, Type::VARCHAR, Type::BPCHAR])
 }
 
-/// The words of a column; `None` where nothing shows that it is the state of a row.
+/// The words of a column; `None` where nothing shows that it is the state of a row. `usual` is the
+/// word of pending rows in such a table, `noted` are the words that it has had.
 ///
 /// # Errors
 /// A configured word is none of those that the column may have, or two states have the same word.
@@ -52,7 +39,7 @@ pub(super) fn words(
     table: &TableName,
     column: &ColumnFacts,
     config: &MarkConfig,
-    usual: Option<&str>,
+    (usual, noted): (Option<&str>, Option<&Words>),
 ) -> Result<Option<Words>, Failure> {
     let known = vocabulary(column, &config.pending);
     // A default gives way to what is configured for another state.
@@ -85,10 +72,21 @@ pub(super) fn words(
         );
         return Err(unfit(table, &what));
     };
+    // A word that is added is that of no state without one, and takes no other one's place: a row
+    // that has it waits for a person, as one with any unknown word does.
+    let kept = |noted: &String| known.iter().flatten().any(|it| it == noted) && is_free(noted);
+    let optional =
+        |configured: &Option<String>, words: &[&str], noted: Option<&Option<String>>| match (
+            configured, noted,
+        ) {
+            (None, Some(None)) => None,
+            (None, Some(Some(noted))) if kept(noted) => Some(noted.clone()),
+            (Some(_), _) | (None, None | Some(Some(_))) => word(configured, words),
+        };
     let words = Words {
-        processing: word(&config.processing, &PROCESSING),
-        failed: word(&config.failed, &FAILED),
-        abandoned: word(&config.abandoned, &ABANDONED),
+        processing: optional(&config.processing, &PROCESSING, noted.map(|it| &it.processing)),
+        failed: optional(&config.failed, &FAILED, noted.map(|it| &it.failed)),
+        abandoned: optional(&config.abandoned, &ABANDONED, noted.map(|it| &it.abandoned)),
         pending,
         published,
     };
@@ -327,7 +325,7 @@ mod tests {
 
     fn of(column: &ColumnFacts, config: &MarkConfig) -> Result<Option<Words>, Failure> {
         let table = TableName { schema: "public".into(), name: "outbox".into() };
-        words(&table, column, config, None)
+        words(&table, column, config, (None, None))
     }
 
     fn by_default(default: &str) -> ColumnFacts {
@@ -557,6 +555,33 @@ mod tests {
         assert_eq!(changed(&before, &default, &none), pending);
         let config = MarkConfig { pending: vec!["pending".into()], ..none.clone() };
         assert_eq!(changed(&before, &default, &config), "");
+    }
+
+    /// A running worker goes on with the words that it has, and so does one that starts then.
+    #[test]
+    fn a_word_that_is_added_is_that_of_no_other_state() {
+        let table = TableName { schema: "public".into(), name: "outbox".into() };
+        let listed = |labels: &[&str]| {
+            let labels = labels.iter().map(|&label| label.to_owned()).collect();
+            ColumnFacts { labels: Some(labels), ..samples::column("status", &Type::TEXT, &[]) }
+        };
+        let after = |noted: &ColumnFacts, column: &ColumnFacts, config: &MarkConfig| {
+            let noted = of(noted, &MarkConfig::default()).unwrap().unwrap();
+            shown(&words(&table, column, config, (None, Some(&noted))).unwrap().unwrap())
+        };
+        let (none, before) = (MarkConfig::default(), listed(&["new", "sent"]));
+        let more = listed(&["new", "processing", "sent", "failed", "dead"]);
+        assert_eq!(after(&before, &more, &none), "new  sent  ");
+        let named = MarkConfig { processing: word("processing"), ..none.clone() };
+        assert_eq!(after(&before, &more, &named), "new processing sent  ");
+        assert_eq!(after(&more, &before, &none), "new  sent  ", "no row can have it");
+        let claimed = listed(&["new", "claimed", "sent"]);
+        let both = listed(&["new", "claimed", "processing", "sent"]);
+        assert_eq!(after(&claimed, &both, &none), "new claimed sent  ");
+        assert_eq!(after(&claimed, &both, &named), "new processing sent  ");
+        assert_eq!(after(&claimed, &more, &none), "new processing sent  ", "it is listed no more");
+        let unlisted = by_default("'new'::text");
+        assert_eq!(after(&before, &unlisted, &none), "new  published  ");
     }
 
     /// A word that new rows have, too, does not show that a row was tried.

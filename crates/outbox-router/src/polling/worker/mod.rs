@@ -284,9 +284,7 @@ impl<C: Connect + Send + Sync + 'static> Worker<C> {
 
 async fn answer<C: Connect>(database: &mut Database<C>, request: Request) -> Answer {
     match request {
-        Request::Describe(table) => {
-            Answer::Described(table, within(database.describe(table)).await)
-        }
+        Request::Describe(table) => Answer::Described(table, within(database.adopt(table)).await),
         Request::Fetch(request) => Answer::Fetched(within(database.fetch(&request)).await),
         Request::Settle(request) => {
             let answer = within(database.settle(&request)).await;

@@ -87,6 +87,8 @@ async fn tables(polled: &Polled<'_>) {
     polled.fault("P042", rename, "alter table outbox_router.other rename to lease", &[]).await;
     let revoke = "revoke update on outbox_router.worker from router";
     polled.fault("P042", revoke, "grant update on outbox_router.worker to router", &[]).await;
+    let revoke = "revoke select on outbox_router.mark from router";
+    polled.fault("P042", revoke, "grant select on outbox_router.mark to router", &[]).await;
     let stream = "create publication outbox_router for table outbox; \
         select pg_create_logical_replication_slot('outbox_router', 'pgoutput')";
     let none = "select pg_drop_replication_slot('outbox_router'); drop publication outbox_router";
@@ -192,15 +194,16 @@ async fn rows(polled: &Polled<'_>) {
                  update outbox set published_at = now(); select pg_stat_force_next_flush()";
     let clean = "truncate outbox; select pg_stat_force_next_flush()";
     polled.fault("D056", marks, clean, &[]).await;
-    // Without the index, by which column rows were marked is not known.
-    let status = "drop index outbox_router_pending_outbox; \
+    // Without note and index, by which column rows were marked is not known.
+    let status = "delete from outbox_router.mark; drop index outbox_router_pending_outbox; \
                   alter table outbox add column status text not null default 'PENDING'";
     polled.sql(status).await;
     polled.place.set_up().await;
     polled.place.expect_nothing("rows have a status", &[]).await;
     let other = "insert into outbox (status) values ('ERROR')";
     polled.fault("P060", other, "delete from outbox", &[]).await;
-    polled.sql("alter table outbox drop column status").await;
+    let without = "alter table outbox drop column status; delete from outbox_router.mark";
+    polled.sql(without).await;
     polled.place.set_up().await;
 }
 

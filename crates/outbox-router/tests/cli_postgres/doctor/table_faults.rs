@@ -4,14 +4,15 @@ use super::pair::Pair;
 
 /// What is planted here.
 pub(super) const CODES: &[&str] = &[
-    "D022", "D023", "D024", "D025", "D026", "D027", "D028", "D120", "D121", "D122", "P028", "P031",
-    "P036", "P038", "P084", "R007", "R008",
+    "D022", "D023", "D024", "D025", "D026", "D027", "D028", "D120", "D121", "D122", "D123", "P028",
+    "P031", "P036", "P038", "P084", "R007", "R008",
 ];
 
 #[tokio::test]
 pub(super) async fn each_fault_of_a_table_is_named_by_its_code_alone() {
     let pair = Pair::start().await;
     columns(&pair).await;
+    restarted(&pair).await;
     settings(&pair).await;
     updated(&pair).await;
     grown(&pair).await;
@@ -122,6 +123,26 @@ async fn settings(pair: &Pair) {
     assert!(found.finding("P038").to_string().contains(hidden), "{found:?}");
 }
 
+/// TRUNCATE … RESTART IDENTITY gives the ids again that rows had.
+async fn restarted(pair: &Pair) {
+    let restarted = pair.database("tab_restarted").await;
+    restarted.sql(
+        "alter table outbox drop column id, \
+           add column id bigint generated always as identity primary key; \
+         grant select on sequence outbox_id_seq to public; \
+         insert into outbox (aggregate_type, aggregate_id, event_type) \
+           select 'order', '1', 'x' from generate_series(1, 3)",
+    );
+    restarted.expect_nothing("each id was given once", &[]).await;
+    restarted.sql(
+        "truncate outbox restart identity; \
+         insert into outbox (aggregate_type, aggregate_id, event_type) values ('order', '1', 'x')",
+    );
+    let found = restarted.expect("D120", &[]).await;
+    restarted.sql(found.remedy("D120").split("; ").next().expect("a statement"));
+    restarted.expect_nothing("the sequence is past every id", &[]).await;
+}
+
 async fn updated(pair: &Pair) {
     let updated = pair.database("tab_updated").await;
     updated.sql(
@@ -178,6 +199,20 @@ async fn partitioned(pair: &Pair) {
     table.expect("D027", &[]).await;
     table.sql("create table rest partition of outbox default; create index on outbox (created_at)");
     table.expect_nothing("a partition is made", &[]).await;
+    table.sql(
+        "insert into outbox (id, aggregate_type, aggregate_id, event_type) \
+               values (gen_random_uuid(), 'order', '1', 'x')",
+    );
+    table.expect("D123", &[]).await;
+    table.sql(
+        "create temporary table moved as select * from outbox; delete from outbox; \
+         create table today partition of outbox for values from (current_date) to (current_date + 2); \
+         insert into outbox select * from moved",
+    );
+    let found = table.expect("D123", &[]).await;
+    assert!(format!("{found:?}").contains("1 row deleted"), "{found:?}");
+    table.sql("select pg_stat_reset_single_table_counters('rest'::regclass)");
+    table.expect_nothing("no row is there, and none was deleted", &[]).await;
     table.sql("create role application; grant insert, update on outbox to application");
     table.expect("P031", &[]).await;
 }

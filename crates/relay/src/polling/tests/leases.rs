@@ -48,6 +48,26 @@ fn a_table_whose_marks_were_refused_is_described_before_it_is_read_again() {
     assert_eq!(world.asked, [PollAction::Describe(TableIndex(0))]);
 }
 
+/// Its columns may have other types, and its rows another key.
+#[test]
+fn a_table_that_was_altered_is_described_at_once_and_nothing_is_wrong() {
+    let mut world = World::new(settings());
+    world.run();
+    world.insert(&[K]);
+    world.pass(Duration::from_secs(1));
+    world.asked.retain(|asked| !matches!(asked, PollAction::Lease(_)));
+    let Some(PollAction::Fetch(_)) = world.take_asked() else { panic!("a reading") };
+    let failure = Failure::of(Case::TableAltered, "it was altered");
+    world.input(PollInput::Fetched(Err(failure)));
+    let report = world.core.report(world.now);
+    assert!(report.tables[0].failure.is_none() && report.errors.is_empty(), "{report:?}");
+    world.pass(Duration::from_secs(1));
+    let Some(describe @ PollAction::Describe(_)) = world.take_asked() else { panic!("what it is") };
+    world.answer(describe);
+    world.run();
+    assert_eq!(world.states(), [RowState::Published]);
+}
+
 /// Another worker may have its shards of the one that bears the name now.
 #[test]
 fn a_table_that_was_made_anew_is_read_only_when_it_is_described_and_leased() {

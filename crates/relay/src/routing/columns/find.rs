@@ -98,17 +98,36 @@ pub(super) fn find_columns(table: &OutboxTable, columns: &[&[u8]]) -> Result<Fou
     let found = match table.preset {
         None => the_one_that_fits(&table.name, fit)?,
         Some(preset) => fit(preset).map_err(|missing| {
-            let missing = missing.join(", ");
-            Failure::new(Code::ColumnMissing, format!("{} has no column for {missing}", table.name))
+            let what = lacking(preset, &missing);
+            Failure::new(Code::ColumnMissing, format!("{} {what}", table.name))
         })?,
     };
     check_unambiguous(table, found.preset, columns)?;
     Ok(found)
 }
 
-/// Refuses the column that a preset takes for a part of the record where another one that may be it
-/// stands before it in the table: the first may have been added just now, and be NULL in every row.
-/// An id is the key of tables that have no other.
+/// The words for a table's lack: columns by which a preset is known have that name, and no other
+/// one that the configuration gives them.
+fn lacking(preset: &Preset, missing: &[String]) -> String {
+    let is_own = |name: &&String| preset.signature.contains(&name.as_str());
+    let names = |all: Vec<&String>| all.iter().map(|it| it.as_str()).collect::<Vec<_>>().join(", ");
+    let (own, roles): (Vec<_>, Vec<_>) = missing.iter().partition(is_own);
+    let of_roles = (!roles.is_empty()).then(|| format!("has no column for {}", names(roles)));
+    let of_preset = (!own.is_empty()).then(|| {
+        format!(
+            "has no column called {}, which every table of the preset {} has: another preset, with \
+             columns named, does without",
+            names(own),
+            preset.name
+        )
+    });
+    let both: Vec<String> = of_roles.into_iter().chain(of_preset).collect();
+    both.join(", and it ")
+}
+
+/// Refuses the column that a preset, or a list in the configuration, takes for a part of the record
+/// where another one that may be it stands before it in the table: the first may have been added
+/// just now, and be NULL in every row. In presets an id is the key of tables that have no other.
 fn check_unambiguous(
     table: &OutboxTable,
     preset: &Preset,
@@ -116,11 +135,12 @@ fn check_unambiguous(
 ) -> Result<(), Failure> {
     for role in [Role::Payload, Role::AggregateId, Role::EventType, Role::Headers] {
         let position = |name: &str| columns.iter().position(|column| *column == name.as_bytes());
-        let names = preset.alternatives(role).iter().filter(|name| **name != "id");
-        let mut fitting = names.filter_map(|name| Some((position(name)?, *name)));
-        let (None, Some((taken, name))) = (table.columns.get(role), fitting.next()) else {
-            continue;
+        let names: Vec<&str> = match table.columns.get(role) {
+            Some(names) => names.iter().filter_map(column_named).collect(),
+            None => preset.alternatives(role).iter().copied().filter(|it| *it != "id").collect(),
         };
+        let mut fitting = names.into_iter().filter_map(|name| Some((position(name)?, name)));
+        let Some((taken, name)) = fitting.next() else { continue };
         let Some((_, former)) = fitting.find(|(position, _)| *position < taken) else { continue };
         let (table, role) = (&table.name, role.as_str());
         let what = format!(
@@ -130,6 +150,13 @@ fn check_unambiguous(
         return Err(Failure::of(Case::SeveralColumnsFit, what).naming(Name::Table, table));
     }
     Ok(())
+}
+
+fn column_named(name: &ColumnName) -> Option<&str> {
+    match name {
+        ColumnName::Column(name) => Some(name),
+        ColumnName::Template(_) => None,
+    }
 }
 
 /// How many presets are named of those that nearly fit.
@@ -279,9 +306,15 @@ fn is_required(table: &OutboxTable, preset: &Preset, topic: &TopicTemplate, role
     }
 }
 
-/// Whether every event of a table needs a column of this role, whatever its columns are called.
+/// Whether every event of a table needs a column of this role, whatever its columns are called,
+/// and whichever preset fits.
 pub fn is_role_required(table: &OutboxTable, role: Role) -> bool {
-    let preset = table.preset.unwrap_or(&DEFAULT);
-    let topic: Result<TopicTemplate, IllegalTemplate> = table.topic_template(preset);
-    topic.is_ok_and(|topic| is_used(table, role) && is_required(table, preset, &topic, role))
+    let with = |preset: &Preset| {
+        let topic: Result<TopicTemplate, IllegalTemplate> = table.topic_template(preset);
+        topic.ok().map(|topic| is_used(table, role) && is_required(table, preset, &topic, role))
+    };
+    match table.preset {
+        Some(preset) => with(preset) == Some(true),
+        None => with(&DEFAULT) == Some(true) && PRESETS.iter().all(|it| with(it) != Some(false)),
+    }
 }

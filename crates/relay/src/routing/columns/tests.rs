@@ -83,6 +83,13 @@ fn a_column_that_takes_anothers_place_is_refused_until_one_is_named() {
             let position = with(&[added]).iter().position(|name| *name == one).unwrap();
             assert_eq!(with_one[position], role_name);
         }
+        // A list in the configuration is for a column that is renamed.
+        let mut listed = table();
+        listed.columns.set(role, vec![added.into(), former.into()]);
+        assert_eq!(roles(&listed, &with(&[]))[..6], roles(&table(), &with(&[]))[..6]);
+        assert_eq!(refusal(&listed, &with(&[added])).case, Some(Case::SeveralColumnsFit));
+        listed.columns.set(role, vec![former.into(), added.into()]);
+        assert_eq!(roles(&listed, &with(&[added]))[..6], roles(&table(), &with(&[]))[..6]);
     }
 }
 
@@ -166,6 +173,27 @@ fn a_named_preset_reports_which_columns_are_missing() {
     let failure = refusal(&table, &["id", "aggregate_type", "event_type"]);
     assert_eq!(failure.code, Code::ColumnMissing);
     assert!(failure.message.ends_with("has no column for aggregate_id, payload"), "{failure}");
+}
+
+#[test]
+fn a_named_preset_says_which_columns_it_is_known_by() {
+    let mut columns = ColumnNames::default();
+    columns.set(Role::Headers, vec!["metadata".into()]);
+    let preset = table::PRESETS.iter().find(|preset| preset.name == "payload");
+    let table = OutboxTable { preset: preset.copied(), columns, ..table() };
+    let failure = refusal(&table, &["id", "aggregate_id", "metadata", "created_at", "payload"]);
+    assert_eq!(failure.code, Code::ColumnMissing);
+    let known = "has no column called headers, published, published_at, which every table of the \
+                 preset payload has";
+    assert!(failure.message.contains(known), "{failure}");
+}
+
+#[test]
+fn a_role_is_required_where_every_preset_needs_it() {
+    assert!(is_role_required(&table(), Role::AggregateId));
+    assert!(!is_role_required(&table(), Role::EventType), "the preset payload has no type");
+    let named = OutboxTable { preset: Some(&DEFAULT), ..table() };
+    assert!(is_role_required(&named, Role::EventType));
 }
 
 #[test]

@@ -6,6 +6,9 @@
 
 use std::{cmp::Ordering, net::IpAddr, str::FromStr};
 
+use pgoutput::Lsn;
+use serde::de::IgnoredAny;
+
 use super::filter::ComparedText;
 use crate::routing::{
     table::{RowFilter, TableName},
@@ -40,7 +43,7 @@ impl ValueType {
 }
 
 /// Types whose words are read, by their names in `pg_type` and in SQL.
-const NAMES: [(u32, &str, &str); 20] = [
+const NAMES: [(u32, &str, &str); 27] = [
     (16, "bool", "boolean"),
     (17, "bytea", "bytea"),
     (18, "char", "\"char\""),
@@ -55,11 +58,18 @@ const NAMES: [(u32, &str, &str); 20] = [
     (1042, "bpchar", "character"),
     (1043, "varchar", "character varying"),
     (114, "json", "json"),
+    (142, "xml", "xml"),
+    (650, "cidr", "cidr"),
+    (829, "macaddr", "macaddr"),
     (1082, "date", "date"),
+    (1083, "time", "time"),
     (1114, "timestamp", "timestamp"),
     (1184, "timestamptz", "timestamptz"),
+    (1560, "bit", "bit"),
+    (1562, "varbit", "bit varying"),
     (1700, "numeric", "numeric"),
     (2950, "uuid", "uuid"),
+    (3220, "pg_lsn", "pg_lsn"),
     (3802, "jsonb", "jsonb"),
 ];
 
@@ -113,19 +123,71 @@ fn written(word: &str, ValueType { oid, modifier }: ValueType) -> Option<String>
         1082 | 1114 | 1184 => time(word, oid, modifier),
         1700 => numeric(word, modifier),
         2950 => uuid(word),
-        114 | 3802 => json(word),
+        114 => serde_json::from_str::<IgnoredAny>(word).is_ok().then(|| word.to_owned()),
+        3802 => jsonb(word),
+        650 => cidr(word),
+        829 => mac_address(word),
         869 => inet(word),
-        25 | FIRST_OF_USERS.. => Some(word.to_owned()),
+        1083 => time_of_day(word, modifier),
+        1560 | 1562 => bits(word, oid, modifier),
+        3220 => word.parse::<Lsn>().ok().map(|lsn| lsn.to_string()),
+        25 | 142 | FIRST_OF_USERS.. => Some(word.to_owned()),
         // How such values are written is not known here: rows would be left out in silence.
         _ => None,
     }
 }
 
-/// A text, a number, or a constant, as the server writes it.
-fn json(word: &str) -> Option<String> {
+/// A text, a number, or a constant, as the server writes it: a number keeps its digits, and has no
+/// exponent.
+fn jsonb(word: &str) -> Option<String> {
     let read: serde_json::Value = serde_json::from_str(word).ok()?;
-    let written = read.to_string();
-    (!read.is_object() && !read.is_array() && written == word).then_some(written)
+    let is_written = match &read {
+        serde_json::Value::Number(_) => {
+            let is_zero = !word.contains(|digit| ('1'..='9').contains(&digit));
+            let is_negative = word.starts_with('-');
+            !(word.contains(['e', 'E']) || is_zero && is_negative)
+        }
+        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::String(_) => {
+            serde_json::to_string(&read).is_ok_and(|written| written == word)
+        }
+        serde_json::Value::Array(_) | serde_json::Value::Object(_) => false,
+    };
+    is_written.then(|| word.to_owned())
+}
+
+/// A network, which always has the length of its prefix, and no bit behind it.
+fn cidr(word: &str) -> Option<String> {
+    let (address, prefix) = word.split_once('/')?;
+    let (address, prefix): (IpAddr, u32) = (address.parse().ok()?, prefix.parse().ok()?);
+    let host = match address {
+        IpAddr::V4(it) => it.to_bits().checked_shl(prefix).unwrap_or(0) == 0 && prefix <= 32,
+        IpAddr::V6(it) => it.to_bits().checked_shl(prefix).unwrap_or(0) == 0 && prefix <= 128,
+    };
+    host.then(|| format!("{address}/{prefix}"))
+}
+
+fn mac_address(word: &str) -> Option<String> {
+    let is_byte = |pair: &str| pair.len() == 2 && pair.bytes().all(|it| it.is_ascii_hexdigit());
+    let is_one = word.split(':').count() == 6 && word.split(':').all(is_byte);
+    is_one.then(|| word.to_ascii_lowercase())
+}
+
+/// `bit(n)` has n of them, `bit varying(n)` as many at most.
+fn bits(word: &str, oid: u32, modifier: i32) -> Option<String> {
+    let fits = match usize::try_from(modifier) {
+        Ok(length) if oid == 1560 => word.len() == length,
+        Ok(length) => word.len() <= length,
+        Err(_) => true,
+    };
+    (fits && word.bytes().all(|bit| matches!(bit, b'0' | b'1'))).then(|| word.to_owned())
+}
+
+fn time_of_day(word: &str, modifier: i32) -> Option<String> {
+    if word == "24:00:00" {
+        return Some(word.to_owned());
+    }
+    let written = time(&format!("2000-01-01 {word}"), 1114, modifier)?;
+    written.strip_prefix("2000-01-01 ").map(str::to_owned)
 }
 
 /// An address, and the length of its prefix unless that is the whole of it.
@@ -298,6 +360,19 @@ mod tests {
             (17, -1, "\\xAB", "\\xab"),
             (3802, -1, "\"pending\"", "\"pending\""),
             (114, -1, "true", "true"),
+            (114, -1, "{\"a\": 1.0}", "{\"a\": 1.0}"),
+            (3802, -1, "1.10", "1.10"),
+            (3802, -1, "12345678901234567890123", "12345678901234567890123"),
+            (142, -1, "<a/>", "<a/>"),
+            (650, -1, "10.0.0.0/8", "10.0.0.0/8"),
+            (650, -1, "2001:DB8::/32", "2001:db8::/32"),
+            (650, -1, "0.0.0.0/0", "0.0.0.0/0"),
+            (829, -1, "08:00:2B:01:02:03", "08:00:2b:01:02:03"),
+            (1083, -1, "09:30:00.50", "09:30:00.5"),
+            (1083, -1, "24:00:00", "24:00:00"),
+            (1560, 3, "101", "101"),
+            (1562, 3, "10", "10"),
+            (3220, -1, "0/0016B374", "0/16B374"),
             (869, -1, "10.0.0.1/32", "10.0.0.1"),
             (869, -1, "10.0.0.0/8", "10.0.0.0/8"),
             (869, -1, "2001:DB8:0::1", "2001:db8::1"),
@@ -355,6 +430,16 @@ mod tests {
             // A text that became JSON, an array, or an interval is written in another way.
             (3802, -1, "pending"),
             (3802, -1, "{\"a\": 1}"),
+            (3802, -1, "-0.0"),
+            (3802, -1, "1e3"),
+            (114, -1, "pending"),
+            (650, -1, "10.0.0.1/8"),
+            (650, -1, "10.0.0.0"),
+            (829, -1, "08-00-2b-01-02-03"),
+            (1083, -1, "noon"),
+            (1560, 3, "10"),
+            (1562, 3, "1010"),
+            (3220, -1, "16B374"),
             (1009, -1, "pending"),
             (1186, -1, "01:00"),
             (869, -1, "10.0.0.0/33"),

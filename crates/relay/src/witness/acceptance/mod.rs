@@ -6,17 +6,23 @@
 //! gap again; if it had neither, a slot that is moved between the acceptance and the next start
 //! would not be noticed.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
 
-use pgoutput::{Lsn, Oid};
+use pgoutput::{Lsn, Oid, PgTimestamp};
 
-use super::{ACCEPTED_MAX, Acceptance, Former, LastTransaction, LostTopic, RowsLeftOut, Witness};
+use super::{ACCEPTED_MAX, Acceptance, Former, LastTransaction, LostTopic, Notes, Witness};
 use crate::{
-    delivered::compared::ClosedGap,
+    delivered::{
+        EventsSince, OlderRows,
+        compared::{ClosedGap, Unproved},
+    },
     failure::{Code, Failure},
     held::TableMark,
     routing::table::Outboxes,
-    source::{Baseline, Gap, Mark},
+    source::{Baseline, Catalog, Gap, Mark},
 };
 
 /// Whether a record was changed.
@@ -198,8 +204,7 @@ impl Witness {
                 self.held_table
             },
             // No acceptance says that the table is not needed any more.
-            left_out: if has_notes { self.left_out } else { self.left_out.without_position() },
-            skips_by: if has_notes { self.skips_by } else { Lsn::ZERO },
+            notes: if has_notes { self.notes } else { self.notes.elsewhere() },
             tables,
             ..fresh
         };
@@ -208,8 +213,29 @@ impl Witness {
     }
 
     /// This record, which says what was sent of the rows of the gaps that its acceptance closed.
+    /// Rows that nothing shows to be delivered are from before the events of their tables, which
+    /// are as in `now`.
     #[must_use]
-    pub fn with_recovered(mut self, closed: &ClosedGap) -> Self {
+    pub fn with_recovered(mut self, closed: &ClosedGap, now: &Catalog) -> Self {
+        let since = Arc::make_mut(&mut self.since);
+        for Unproved { table, until } in closed.unproved() {
+            let Some(table) = now.named(table) else { continue };
+            // What is finer than a millisecond is cut off.
+            let until = until.map(|until| (until.millis() + 1).saturating_mul(1_000));
+            let read_at = now.next.as_ref().map(|next| next.at);
+            let at = until.map(PgTimestamp::from_unix_micros).or(read_at);
+            for place in table.places() {
+                let Entry::Occupied(mut known) = since.entry(place) else { continue };
+                match at {
+                    Some(at) => {
+                        let older = Some(OlderRows { at, by: table.age });
+                        let later = EventsSince { older, ..EventsSince::FIRST_ROW };
+                        *known.get_mut() = known.get().and(later);
+                    }
+                    None => drop(known.remove()),
+                }
+            }
+        }
         let recovered = closed.recovered();
         let generation = self.generation;
         let last = self.accepted.iter_mut().filter(|one| one.generation == generation);
@@ -217,28 +243,34 @@ impl Witness {
         self
     }
 
-    /// This record, which says whether rows of the pipeline are noted as left out; `None`: there is
-    /// no table of them, and what was known stays.
+    /// This record with the notes that the database has; `None`: there is no table of rows that
+    /// were left out, and what was known stays.
     #[must_use]
-    pub fn with_left_out(mut self, noted: Option<RowsLeftOut>) -> Self {
-        self.left_out = noted.unwrap_or(self.left_out);
+    pub fn with_notes(mut self, notes: Option<Notes>) -> Self {
+        if let Some(notes) = notes {
+            let any_left_out = notes.any_left_out;
+            self.notes = Notes { any_left_out, ..self.notes.and(notes) };
+        }
         self
     }
 
-    /// A record that says no more than that rows were left out, to be combined with this one and
-    /// with those of a router that runs now; `None` where this one says so.
+    /// A record that says no more than that there are notes, to be combined with this one and with
+    /// those of a router that runs now; `None` where this one says so.
     #[must_use]
-    pub fn note_of_left_out(&self, left_out: RowsLeftOut) -> Option<Self> {
+    pub fn noting(&self, notes: Notes) -> Option<Self> {
         let generation = self.generation;
-        (self.left_out < left_out).then(|| Self { generation, left_out, ..Self::at(Lsn::ZERO) })
+        (self.notes.and(notes) != self.notes).then(|| Self {
+            generation,
+            notes,
+            ..Self::at(Lsn::ZERO)
+        })
     }
 
-    /// Takes over from another record of the same generation that rows were left out, or skipped.
-    pub(super) fn learn_left_out(&mut self, other: &Self) -> Changed {
-        let known = (self.left_out, self.skips_by);
-        self.left_out = self.left_out.max(other.left_out);
-        self.skips_by = self.skips_by.max(other.skips_by);
-        if known == (self.left_out, self.skips_by) { Changed::No } else { Changed::Yes }
+    /// Takes over from another record of the same generation which notes there are.
+    pub(super) fn learn_notes(&mut self, other: &Self) -> Changed {
+        let known = self.notes;
+        self.notes = known.and(other.notes);
+        if known == self.notes { Changed::No } else { Changed::Yes }
     }
 
     /// This record after a person has accepted something that stops nothing: that the pipeline

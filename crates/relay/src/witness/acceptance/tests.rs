@@ -4,7 +4,11 @@ use pgoutput::{Oid, PgTimestamp, Xid};
 
 use super::*;
 use crate::{
-    delivered::{FullXid, Horizon},
+    delivered::{
+        FullXid, Horizon, Place,
+        compared::{Compared, Figures, FilteredRows, HasTime, MadeSince, Scope, Settled},
+        required::Required,
+    },
     held::{TableMark, TableVersion},
     progress::transaction::LastTransaction,
     source::{
@@ -297,20 +301,14 @@ fn the_last_transaction_stays_known_where_only_a_table_left_rows_out() {
 /// A server that was restored has no more than its WAL: the next session would miss them again.
 #[test]
 fn notes_that_a_restored_server_lacks_are_missed_until_a_person_accepts_that() {
-    let by = Lsn::from_u64(50 << 20);
-    let of = |code| Witness {
-        history: begun().history,
-        gaps: vec![gap(code, 5, 9)],
-        left_out: RowsLeftOut::Noted { by },
-        skips_by: by,
-        ..before()
-    };
+    let notes = Notes { any_left_out: true, by: Lsn::from_u64(50 << 20), writes: 2 };
+    let of =
+        |code| Witness { history: begun().history, gaps: vec![gap(code, 5, 9)], notes, ..before() };
     let accepted = |record: &Witness| record.accept(&record.open_findings(), begun(), "ann");
     let of_history = accepted(&of(Code::HistoryChanged));
-    let known = (of_history.left_out, of_history.skips_by);
-    assert_eq!(known, (RowsLeftOut::Noted { by: Lsn::ZERO }, Lsn::ZERO));
+    assert_eq!(of_history.notes, Notes { any_left_out: true, ..Notes::default() });
     let of_table = accepted(&of(Code::PublicationLacksTable));
-    assert_eq!((of_table.left_out, of_table.skips_by), (RowsLeftOut::Noted { by }, by));
+    assert_eq!(of_table.notes, notes);
 }
 
 /// The same slot may be lost twice at the same position.
@@ -429,6 +427,31 @@ fn rows_are_events_from_the_last_alteration_of_the_publication_on() {
     assert_eq!(since(&record.accept(&[], fresh, "ann")), [(10, 970)]);
     let fresh = Witness::begin(&read_before(970), "there", &Outboxes::default());
     assert_eq!(since(&record.accept(&[], fresh, "ann")), [(10, 800)]);
+}
+
+/// A copy that was written to beside the server has rows with transactions from before the gap.
+#[test]
+fn rows_that_a_recovery_has_left_out_by_their_times_are_no_events() {
+    let record = Witness::begin(&read_before(800), "there", &Outboxes::default());
+    let now = read_before(950).catalog;
+    let named = MadeSince("2026-12-03 12:35:23.123456+00".to_owned());
+    let scope = Scope::of((&[], None), Some(&named), HasTime::Yes).unwrap();
+    let table = now.with_oid(Oid::from_u32(10)).unwrap();
+    let (server, tables) = ((record.history.as_ref().unwrap(), &now), [table.name.clone()]);
+    let required = Required::of(&record, server, &tables, &[]);
+    let recovered = |outside| {
+        let figures = Figures { outside, ..Figures::default() };
+        let compared = Compared::by(scope.clone(), table.name.clone(), figures);
+        let settled = [(&compared, Settled::default())];
+        let closed = ClosedGap::of(&required, &settled, FilteredRows::Kept).unwrap();
+        record.clone().with_recovered(&closed, &now).since
+    };
+    assert_eq!(recovered(0), record.since);
+    let later = recovered(3);
+    let since = later[&Place::table(table.oid)];
+    let at = PgTimestamp::from_unix_micros(1_796_301_323_124_000);
+    assert_eq!(since.older, Some(OlderRows { at, by: table.age }));
+    assert_eq!(since.xid, record.since[&Place::table(table.oid)].xid);
 }
 
 /// Retention would take rows as delivered that no topic of the other Kafka has.

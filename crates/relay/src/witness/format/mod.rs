@@ -13,7 +13,7 @@ use self::{
     topics::{LostText, TopicText},
 };
 use super::{
-    Acceptance, Former, LastTransaction, Recovered, RowsLeftOut, Witness, record::PARTITIONS_MAX,
+    Acceptance, Former, LastTransaction, Notes, Recovered, Witness, record::PARTITIONS_MAX,
 };
 use crate::{
     delivered::{FullXid, Horizon},
@@ -73,6 +73,8 @@ struct WitnessText {
     left_out_by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     skips_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    notes: Option<u64>,
     began_without: Option<MarkText>,
 }
 
@@ -197,12 +199,10 @@ impl Witness {
             gaps: self.gaps.iter().map(GapText::of).collect(),
             accepted: self.accepted.iter().map(AcceptanceText::of).collect(),
             held_table: HeldTableText::of(self.held_table),
-            left_out: self.left_out != RowsLeftOut::None,
-            left_out_by: match self.left_out {
-                RowsLeftOut::None => None,
-                RowsLeftOut::Noted { by } => Some(by.to_string()),
-            },
-            skips_by: (self.skips_by > Lsn::ZERO).then(|| self.skips_by.to_string()),
+            left_out: self.notes.any_left_out,
+            left_out_by: (self.notes.by > Lsn::ZERO).then(|| self.notes.by.to_string()),
+            skips_by: None,
+            notes: (self.notes.writes > 0).then_some(self.notes.writes),
             began_without: self.began_without.as_ref().map(MarkText::of),
         };
         // This cannot fail: all map keys are strings or integers, and there are no floats.
@@ -271,16 +271,19 @@ impl Witness {
                 .map(AcceptanceText::read)
                 .collect::<Result<_, _>>()?,
             held_table: text.held_table.map(HeldTableText::read).transpose()?.unwrap_or_default(),
-            left_out: match (text.left_out, text.left_out_by) {
-                (false, _) => RowsLeftOut::None,
-                (true, Some(by)) => RowsLeftOut::Noted { by: lsn(&by)? },
-                // An earlier version has written it.
-                (true, None) => RowsLeftOut::Noted { by: Lsn::ZERO },
+            notes: Notes {
+                any_left_out: text.left_out,
+                // An earlier version has written that of skips beside it, or neither.
+                by: noted_by(text.left_out_by)?.max(noted_by(text.skips_by)?),
+                writes: text.notes.unwrap_or(0),
             },
-            skips_by: text.skips_by.map_or(Ok(Lsn::ZERO), |by| lsn(&by))?,
             began_without: text.began_without.map(MarkText::read).transpose()?,
         })
     }
+}
+
+fn noted_by(text: Option<String>) -> Result<Lsn, Unreadable> {
+    text.map_or(Ok(Lsn::ZERO), |by| lsn(&by))
 }
 
 impl HeldText {
@@ -480,8 +483,7 @@ mod tests {
                 recovered: Some(Recovered { rows: 5_000, records: 4_999 }),
             }],
             held_table: TableMark { version, open: 3 },
-            left_out: RowsLeftOut::Noted { by: Lsn::from_u64(20) },
-            skips_by: Lsn::from_u64(21),
+            notes: Notes { any_left_out: true, by: Lsn::from_u64(20), writes: 3 },
             began_without: Some(mark(1)),
         }
     }

@@ -172,7 +172,7 @@ impl Keeper {
         if known.generation == session_record.witness.generation {
             let learned = session_record.witness.learn_topics(&known);
             let accepted = session_record.witness.take_over_acceptances(&known);
-            let left_out = session_record.witness.learn_left_out(&known);
+            let left_out = session_record.witness.learn_notes(&known);
             if [learned, accepted, left_out].contains(&Changed::Yes) {
                 session_record.unwritten = Unwritten::Some;
             }

@@ -15,7 +15,7 @@ use crate::{
     cli::{
         Effect, Exit, Form, TaskError, Terminal,
         connect::{Access, denied, with_connection},
-        noted_left_out::make_left_out,
+        noted_left_out::{MissingNotes, make_left_out},
         print_failure::{failure_json, print_failure},
         republication::session,
         shown_bytes,
@@ -110,7 +110,9 @@ impl Work<'_> {
     async fn carry_out(&mut self, terminal: &mut Terminal<'_>) -> Result<(), TaskError> {
         journal::make(self.books).await.map_err(denied)?;
         if self.decision == Decision::Requeue {
-            make_left_out(self.books, self.config, self.access).await.map_err(denied)?;
+            make_left_out(self.books, self.config, self.access, MissingNotes::Refused)
+                .await
+                .map_err(denied)?;
         }
         let mut rows = std::mem::take(&mut self.rows);
         for of_table in rows.chunk_by_mut(|(one, _), (other, _)| one.oid == other.oid) {

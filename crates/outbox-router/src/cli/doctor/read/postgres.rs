@@ -167,7 +167,10 @@ impl Reader<'_> {
             Err(failure) => Err(failure.clone()),
         };
         let moves = match &publication {
-            Ok(publication) => monitor::moves::read(self.client, &publication.catalog).await,
+            Ok(publication) => {
+                let outboxes = self.config.outboxes();
+                monitor::moves::read(self.client, &publication.catalog, &outboxes).await
+            }
             Err(failure) => Err(failure.clone()),
         };
         let kept_from_stream = self.kept(&slots, &publication).await;

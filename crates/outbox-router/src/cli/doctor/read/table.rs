@@ -12,7 +12,7 @@ use crate::{
     },
     config::{Config, RetentionMode},
     filter_labels::check_filters,
-    postgres::{one_row, quote_identifier, quote_table},
+    postgres::{TextQuery, one_row, quote_identifier, quote_literal, quote_table},
     prepare,
     republish::table_row::TableRow,
 };
@@ -29,6 +29,16 @@ const UNIQUE: &str = "\
       and not exists (select from unnest(i.indkey[0:i.indnkeyatts - 1]) o (num) \
         where o.num <> k.num and o.num <> all (coalesce((select p.partattrs::int2[] \
           from pg_partitioned_table p where p.partrelid = c.oid), '{}')))";
+
+/// Default partitions that have rows, or had some.
+const DEFAULTS: &str = "\
+    select json_build_object('name', n.nspname || '.' || d.relname, \
+      'rows', pg_stat_get_live_tuples(d.oid), 'deleted', pg_stat_get_tuples_deleted(d.oid)) \
+    from pg_partitioned_table p join pg_class d on d.oid = p.partdefid \
+    join pg_namespace n on n.oid = d.relnamespace \
+    where p.partrelid in (select oid from tree) \
+      and pg_stat_get_live_tuples(d.oid) + pg_stat_get_tuples_deleted(d.oid) > 0 \
+    order by d.oid";
 
 /// Reads them.
 ///
@@ -58,7 +68,7 @@ pub(super) async fn facts(
     let indexed: Vec<String> = answer.json()?;
     let unique: Vec<String> = answer.json()?;
     let subscriptions = answer.json()?;
-    let is_unique = mapped.id.as_ref().is_none_or(|id| unique.contains(id));
+    let (defaults, inserted) = (answer.json()?, answer.parsed()?);
     let index_of = |column: String| ColumnIndex {
         is_indexed: indexed.contains(&column),
         column: quote_identifier(&column),
@@ -67,6 +77,11 @@ pub(super) async fn facts(
         Marked::Never => updated,
         Marked::ByWorkers => 0,
     };
+    let ids = match &mapped.id {
+        None => Ids::Unique,
+        Some(id) if !unique.contains(id) => Ids::MayRepeat,
+        Some(id) => sequence_ids(client, row.oid, id, inserted).await?,
+    };
     let needed = mapped.not_null.iter().filter(|column| nullable.contains(column));
     Ok(TableFacts {
         name: name.to_string(),
@@ -74,12 +89,13 @@ pub(super) async fn facts(
         unsuitable,
         owner,
         layout,
+        defaults,
         bytes,
         updated,
         deleted,
         rules,
         nullable: needed.map(|column| quote_identifier(column)).collect(),
-        ids: if is_unique { Ids::Unique } else { Ids::MayRepeat },
+        ids,
         subscriptions,
         id: mapped.id.map(index_of),
         time: mapped.time.map(index_of),
@@ -114,9 +130,36 @@ fn statement(oid: u32) -> String {
            (select array_to_json(array({UNIQUE}))), \
            (select array_to_json(array(select distinct quote_ident(s.subname) \
              from pg_subscription_rel r join pg_subscription s on s.oid = r.srsubid \
-             where r.srrelid in (select oid from tree)))) \
+             where r.srrelid in (select oid from tree)))), \
+           (select coalesce(json_agg(d.found), '[]') from ({DEFAULTS}) d (found)), \
+           (select coalesce(sum(pg_stat_get_tuples_inserted(oid)), 0)::int8 from tree) \
          from pg_class c where c.oid = {oid}"
     )
+}
+
+/// Compares the ids that the column's sequence has given with the rows that were inserted. An id
+/// is given once, also to a row that is rolled back, until somebody restarts the sequence. One that
+/// the role may not read says nothing.
+async fn sequence_ids(
+    mut client: &Client,
+    oid: u32,
+    column: &str,
+    inserted: i64,
+) -> Result<Ids, Failure> {
+    let column = quote_literal(column);
+    let statement = format!(
+        "select quote_literal(q.sequence::text), \
+           coalesce((q.last - s.seqstart) / s.seqincrement + 1, 0)::int8 \
+         from (select sequence, pg_sequence_last_value(sequence) as last \
+             from (select pg_get_serial_sequence({oid}::oid::regclass::text, {column})::regclass) \
+               of_column (sequence) \
+             where has_sequence_privilege(sequence, 'usage, select')) q \
+           join pg_sequence s on s.seqrelid = q.sequence"
+    );
+    let rows = client.rows("the sequence of the ids", &statement).await?;
+    let Some(mut row) = rows.into_iter().next() else { return Ok(Ids::Unique) };
+    let (sequence, given): (String, i64) = (row.text()?, row.parsed()?);
+    Ok(if given < inserted { Ids::Repeated { sequence, given, inserted } } else { Ids::Unique })
 }
 
 /// The configuration of one table.
@@ -177,13 +220,13 @@ impl Mapped {
             let unsuitable = Some(why_none_fits(row, &outboxes, row_bytes)?);
             return Ok(Self { unsuitable, ..Self::default() });
         };
-        let table: &OutboxTable = mapping.table();
+        let table = OutboxTable { preset: Some(mapping.preset()), ..mapping.table().clone() };
         let names: Vec<String> = row.columns.iter().map(|column| column.name.clone()).collect();
-        let found = row_columns(table, &names)?;
+        let found = row_columns(&table, &names)?;
         let time = config.retention.time_column.as_deref().filter(|name| row.has(name));
         let column = |role: &Role| {
             let name = mapping.column(*role).filter(|name| row.has(name))?;
-            is_role_required(table, *role).then(|| name.to_owned())
+            is_role_required(&table, *role).then(|| name.to_owned())
         };
         Ok(Self {
             unsuitable: None,

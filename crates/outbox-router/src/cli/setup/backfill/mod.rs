@@ -18,7 +18,7 @@ mod work;
 use std::io;
 
 use relay::{
-    Case, Failure, Lsn,
+    Case, Code, Failure, Lsn,
     handover::backfill::{BackfilledRows, Before, Beginning, Reached, Todo, unfinished},
     source::Catalog,
     witness::ProducedTo,
@@ -28,17 +28,18 @@ use tokio_postgres::Client;
 use super::{TaskError, Terminal, first::Divided, slot::ExistingSlot};
 use crate::{
     cli::{
-        BadRow, DroppedSlot,
+        BadRow, DroppedSlot, OlderRows,
         backlog::Backlog,
-        connect::with_connection,
+        connect::{lacks, with_connection},
         new_slot,
-        noted_left_out::make_left_out,
+        noted_left_out::{MissingNotes, make_left_out},
         person,
         print_failure::print_failure,
-        republication::{OutboxRows, session},
+        republication::{OutboxRows, check_kept, session},
         witness::Records,
     },
     config::Config,
+    kafka::StoredOffsets,
     monitor::catalog::with_partitions_of_snapshot,
     postgres::quote_table,
     prepare,
@@ -72,15 +73,25 @@ impl DividedSlot {
     }
 }
 
-/// Refuses to leave rows of an interrupted back-fill behind.
+/// Refuses to leave rows of an interrupted back-fill behind, and a role that could not note which
+/// rows it sends.
 ///
 /// # Errors
-/// A back-fill is not complete, or this cannot be read.
-pub(super) async fn refuse_unfinished(
+/// A back-fill is not complete, the role lacks a privilege, or this cannot be read.
+pub(super) async fn refuse_unready(
+    rows: OlderRows,
     mut client: &Client,
     config: &Config,
     slot: Option<&ExistingSlot>,
 ) -> Result<(), TaskError> {
+    if rows == OlderRows::Send {
+        let grants = journal::missing_grants(client).await?;
+        if grants.is_empty() {
+            return Ok(());
+        }
+        let what = "the role may not note in outbox_router.republication which rows it sends";
+        return Err(lacks(what.to_owned(), &grants).into());
+    }
     let position = slot.map(ExistingSlot::lsn);
     let (pipeline, slot) = (config.name.as_str(), config.postgres.slot.as_str());
     match journal::unfinished_backfill(&mut client, pipeline, slot).await? {
@@ -117,7 +128,7 @@ impl Backfill<'_> {
                 journal::let_router_read(books, &router).await;
             }
             if self.args.backfill.bad == BadRow::Skip {
-                make_left_out(books, self.config, self.access).await?;
+                make_left_out(books, self.config, self.access, MissingNotes::Refused).await?;
             }
             // What is refused is refused before anything is made.
             self.describe(books).await?;
@@ -263,7 +274,8 @@ impl Backfill<'_> {
             };
             run.note(&reached.place()).await?;
             let work = rows::Sending { backfill: self, reader, run: &run, reached: &reached };
-            let mut done = rows::Done { settled, topics: reached.topics.clone() };
+            let topics = reached.topics.clone();
+            let mut done = rows::Done { settled, topics, stored: StoredOffsets::default() };
             let ended = {
                 let sending = Box::pin(work.send(&rows, &mut done, terminal));
                 tokio::select! {
@@ -275,10 +287,20 @@ impl Backfill<'_> {
             let ended = match ended {
                 Ended::Complete => {
                     let altered = check_unaltered(source, reader, &rows, slot.divided()).await?;
-                    altered.map_or(Ended::Complete, |failure| Ended::Failed(Box::new(failure)))
+                    let gone = check_kept(&done.stored, self.config).await.err();
+                    altered.or(gone).map_or(Ended::Complete, |it| Ended::Failed(Box::new(it)))
                 }
                 ended @ (Ended::Interrupted | Ended::AtRow(_) | Ended::Failed(_)) => ended,
             };
+            // Sequence numbers that a broker does not know may be those of one taken back.
+            if let Ended::Failed(failure) = &ended
+                && (failure.case == Some(Case::KafkaTakenBack)
+                    || failure.code == Code::ProducerFatal)
+            {
+                // What earlier processes of this run have sent may be gone, too.
+                let (table, order, topics) = (None, None, ProducedTo::default());
+                run.note(&Reached { table, order, topics, ..reached }.place()).await?;
+            }
             if note_end(&run, &ended, terminal.err).await? == Completeness::Complete {
                 return Ok(Backfilled::Complete(Some(Box::new(slot)), done.topics));
             }

@@ -11,6 +11,7 @@ use crate::{
         explain_row::check_privilege,
         republication::{OutboxRows, Republication, place},
     },
+    kafka::StoredOffsets,
     prepare,
     republish::{destination::Cluster, journal::Run, selection::Query, sender::Ended},
 };
@@ -30,6 +31,8 @@ pub(super) struct Done {
     pub(super) settled: i64,
     /// The topics that records went to.
     pub(super) topics: ProducedTo,
+    /// Where this process's records are.
+    pub(super) stored: StoredOffsets,
 }
 
 /// The oldest transaction that was open when the snapshot of this session was taken.
@@ -147,6 +150,9 @@ impl Sending<'_> {
         self.run.note_left_out(rows.row.oid, &sent.kept).await?;
         let settled = sent.counts.rows.saturating_sub(sent.counts.in_flight);
         done.settled = done.settled.saturating_add_unsigned(settled);
+        if let Err(failure) = done.stored.follow(sent.stored) {
+            return Ok(Ended::Failed(Box::new(failure)));
+        }
         for (topic, uuid) in sent.produced_to {
             // The first id counts: records went to that topic.
             done.topics.entry(topic).or_insert(uuid);

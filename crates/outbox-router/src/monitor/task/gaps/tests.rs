@@ -113,6 +113,7 @@ fn begin(monitor: &mut Monitor<()>, source: &Source) {
         encoding: relay::source::ServerEncoding::SqlAscii,
         history: History { system_id: "1".to_owned(), timeline: 1 },
         wal_end: source.slot_reading().current_wal_lsn,
+        note_writes: None,
     };
     let reading = source.slot_reading();
     snapshot.baseline = Some(Arc::new(Baseline {

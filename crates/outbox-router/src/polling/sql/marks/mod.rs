@@ -12,8 +12,9 @@ use tokio_postgres::types::Type;
 use super::{
     facts::{ColumnFacts, Facts},
     failure::{forbidden, unfit, unwritable},
+    note::{NotedMarks, Words},
     settings::{MarkConfig, MarkHow},
-    words::{self, Words},
+    words,
 };
 use crate::postgres::{quote_identifier, quote_table};
 
@@ -287,11 +288,21 @@ impl<'f> Finder<'f> {
         if preset == SPRING_MODULITH && !is_asked {
             return Ok(None);
         }
+        let noted = self.facts.decided_before();
+        // A status that the application adds since says nothing of the rows that are deleted.
+        let had_none = |noted: &NotedMarks| noted.words.is_none();
+        if self.config.how == MarkHow::Delete && !is_asked && noted.as_ref().is_some_and(had_none) {
+            return Ok(None);
+        }
         let usual = matches!(preset, "ordering_key" | "stream").then_some("pending");
         let Some(column) = self.facts.column(name).filter(|it| words::is_suitable(it)) else {
             return if is_asked { Err(self.lacks(name, "a text or an enum")) } else { Ok(None) };
         };
-        let Some(words) = words::words(self.table, column, self.config, usual)? else {
+        // A row that is deleted when it is published has its words in this column.
+        let is_its = |noted: &NotedMarks| noted.column.as_deref().unwrap_or(STATUS) == name;
+        let noted = noted.filter(is_its).and_then(|noted| noted.words);
+        let Some(words) = words::words(self.table, column, self.config, (usual, noted.as_ref()))?
+        else {
             if is_asked {
                 let what = format!(
                     "nothing says which words of its column {name} are pending: name them in \

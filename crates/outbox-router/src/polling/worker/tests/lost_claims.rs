@@ -21,6 +21,8 @@ async fn a_batch_is_a_lost_claim_when_its_shards_are_gone_before_it_is_produced(
     let is_read = |report: &PollerReport| report.tables[0].fetched == 1;
     let report = at_work.until_reported("a batch that waits for Kafka", is_read).await;
     assert_eq!((report.tables[0].shards, report.claims_lost), (ShardSet::ALL, 0));
+    let notes = "select count(*) from outbox_router.mark";
+    assert_eq!(fixture.number(notes).await, 1, "the first worker notes what decides");
     fixture.run(TAKE_SHARDS).await;
     let report = at_work.until_reported("a lost claim", is_lost).await;
     assert_eq!(report.tables[0].shards, ShardSet::NONE);

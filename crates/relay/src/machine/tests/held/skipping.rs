@@ -1,6 +1,7 @@
 //! A row that a person skips.
 
 use super::*;
+use crate::witness::Notes;
 
 #[test]
 fn a_person_skips_the_row_at_which_the_router_stands_and_no_other() {
@@ -16,13 +17,14 @@ fn a_person_skips_the_row_at_which_the_router_stands_and_no_other() {
     script.take_time(Duration::from_secs(6));
     script.answer_table();
     assert!(!script.relay.wants_wal(), "somebody has decided about another row");
-    script.table().skips_by = Lsn::from_u64(90);
+    let notes = Notes { by: Lsn::from_u64(90), writes: 2, ..Notes::default() };
+    script.table().notes = notes;
     script.table().skip(Lsn::from_u64(24), Some("b"));
     script.take_time(Duration::from_secs(6));
     script.answer_table();
     assert!(script.relay.wants_wal());
-    let relied_on = script.relay.keeper.witness().map(|known| known.skips_by);
-    assert_eq!(relied_on, Some(Lsn::from_u64(90)), "what is confirmed relies on the decision");
+    let relied_on = script.relay.keeper.witness().map(|known| known.notes);
+    assert_eq!(relied_on, Some(notes), "what is confirmed relies on the decision");
     script.take(&poison("b"));
     assert_eq!(script.state(), (State::Streaming, None));
     assert_eq!(script.frame(&poison("c")), FrameOutcome::NotTaken, "the next one is not skipped");
