@@ -202,7 +202,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         meaning: "It must be a compacted topic of one partition that no event is routed to. Where \
                   it is only logged, the topic keeps the witness, but less safely than the \
                   cluster could.",
-        remedy: "set kafka.state_topic to another name and restart (the router then begins \
+        remedy: "close the gaps that `outbox-router accept` shows, which the witness alone has; \
+                 set kafka.state_topic to another name and restart (the router then begins \
                  without a witness, K022); only if this topic holds no witness of any pipeline: \
                  `kafka-topics.sh --bootstrap-server {brokers} --delete --topic {topic}`, and the \
                  router creates it again",

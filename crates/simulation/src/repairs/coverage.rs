@@ -39,6 +39,7 @@ impl Wanted for Repairs {
         "promoted with a loss",
         "snapshot restored",
         "backup restored",
+        "written beside",
         "crashed",
         "committed again",
         "command killed",

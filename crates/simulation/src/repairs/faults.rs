@@ -1,7 +1,7 @@
 //! What persons and accidents do to server, slot, publication and tables.
 
 use super::{
-    database::{Database, HeldState, Row, TABLES, Update},
+    database::{Database, HeldState, Row, Switched, TABLES, Update},
     site::{Ids, Shape},
     slot::Slot,
     world::RepairsWorld,
@@ -184,6 +184,7 @@ impl RepairsWorld {
                 // A standby ends what ran on its primary, and a backup has no session; what is
                 // prepared is there.
                 self.copy.lose_sessions();
+                self.copied_at = self.site.clock;
                 None
             }
             _ => {
@@ -218,8 +219,12 @@ impl RepairsWorld {
     /// A base backup that is started without a signal file has no slot; a snapshot of the storage
     /// has it.
     fn restore(&mut self) -> &'static str {
+        self.is_truthful = true;
         let mut restored = self.copy.clone();
         restored.begin_to_write();
+        if self.random.one_in(4) && restored.switched == Switched::Streamed {
+            self.write_beside(&mut restored);
+        }
         let is_snapshot = self.random.one_in(2);
         if !is_snapshot {
             restored.slot = None;
@@ -231,8 +236,30 @@ impl RepairsWorld {
         }
         self.replace(restored);
         self.site.pipeline.is_restored = true;
-        self.is_truthful = true;
         if is_snapshot { "snapshot restored" } else { "backup restored" }
+    }
+
+    /// Rows are written to a copy while the router reads the former server, with their true times.
+    fn write_beside(&mut self, copy: &mut Database) {
+        let now = self.site.clock;
+        let between = u64::try_from(now - self.copied_at).expect("a clock that goes on") + 1;
+        let moment = self.copied_at + i64::try_from(self.random.below(between)).expect("hours");
+        std::mem::swap(&mut self.site.database, copy);
+        self.site.clock = moment;
+        self.begin();
+        if self.write().is_some() {
+            self.coverage.count("written beside");
+            // The former server gives the same numbers.
+            self.site.pipeline.is_numbered_again = true;
+        }
+        let running = self.site.database.running.iter();
+        if let Some(index) = running.clone().position(|running| !running.is_prepared) {
+            let rows = running.skip(index).take(1).flat_map(|running| &running.rows);
+            self.site.pipeline.beside.extend(rows.map(|row| row.row));
+            self.site.database.commit(index, moment);
+        }
+        self.site.clock = now;
+        std::mem::swap(&mut self.site.database, copy);
     }
 
     /// Who left rows out, or skipped them, knows it, also where a server has forgotten it. One that
@@ -259,6 +286,7 @@ impl RepairsWorld {
         let held = self.site.database.held.iter().map(|held| held.row.row);
         self.site.pipeline.given_up.extend(held);
         self.copy = other.clone();
+        self.copied_at = self.site.clock;
         self.site.database = other;
     }
 

@@ -47,6 +47,8 @@ pub struct Pipeline {
     pub is_mixed: bool,
     /// Sequences have begun again.
     pub is_numbered_again: bool,
+    /// Rows of a copy that took the server's place, written while the router read the former one.
+    pub beside: BTreeSet<u64>,
     /// What the last back-fill has sent.
     pub filled: Filled,
 }

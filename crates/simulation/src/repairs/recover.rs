@@ -15,7 +15,7 @@ use relay::{
 };
 
 use super::{
-    compare::{Seen, Selected, compare, has_time, tells_apart},
+    compare::{Seen, Selected, compare, has_time, is_in_scope, tells_apart},
     database::{Database, Fit, Row, Switched, TABLES},
     facts::Facts,
     site::{Site, printed, seconds, with_partitions_of},
@@ -357,10 +357,13 @@ impl Recover {
 
     /// Rows that no topic has and that `where` leaves out, where a person says so; and rows of
     /// which the answer says that their times alone show that they are older. Who reads it
-    /// takes it for what it is.
+    /// takes it for what it is. Those of a copy stay in their table.
     fn given_up(&self, site: &Site) -> Vec<u64> {
         let mut given_up = self.filtered.clone();
         for (table, (compared, _)) in self.compared.iter().enumerate() {
+            if compared.leaves_unproved() {
+                given_up.extend(self.beside(site, table, compared.scope()));
+            }
             let Rows::Named { since } = compared.scope().rows() else { continue };
             let is_older = |row: &&Row| {
                 let is_older = row.made.is_none_or(|made| made < seconds(since));
@@ -369,6 +372,17 @@ impl Recover {
             given_up.extend(site.database.rows_of(table).filter(is_older).map(|row| row.row));
         }
         given_up
+    }
+
+    /// Rows of a copy that were not compared.
+    fn beside(&self, site: &Site, table: usize, scope: &Scope) -> Vec<u64> {
+        let shape = &site.setup.shapes[table];
+        let next = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.next_xid);
+        let is_left = |row: &&Row| {
+            site.pipeline.beside.contains(&row.row)
+                && !is_in_scope(scope, row, shape, FullXid::from_u64(next))
+        };
+        site.database.rows_of(table).filter(is_left).map(|row| row.row).collect()
     }
 
     fn how(&self) -> &'static str {

@@ -26,6 +26,8 @@ pub struct RepairsWorld {
     pub(super) site: Site,
     /// A standby's, or a backup's, state.
     pub(super) copy: Database,
+    /// The clock when it was copied.
+    pub(super) copied_at: i64,
     pub(super) actors: Vec<Actor>,
     /// No application makes up a time.
     pub(super) is_truthful: bool,
@@ -52,6 +54,7 @@ impl RepairsWorld {
             trace,
             site,
             copy,
+            copied_at: BEGIN,
             actors: Vec::new(),
             is_truthful: false,
             next_row: 0,

@@ -17,10 +17,11 @@ use crate::{
 };
 
 /// How many partitions of outbox tables a record names, the newest of each table first: one for
-/// each day of a year, and some more. That is less than 20 kB, twice a second while the router
-/// follows; a topic takes 1 MiB by default (`max.message.bytes`). Changes to the other partitions
-/// while no router runs are not noticed; a running router compares all of them.
-pub(super) const TABLE_PARTITIONS_MAX: usize = 500;
+/// each hour of five months. Each takes less than 120 bytes, and the record less than 480 kB, twice
+/// a second while the router follows; a topic takes 1 MiB by default (`max.message.bytes`). Changes
+/// to the other partitions while no router runs are not noticed, and after a restart their rows
+/// stay in the table; a running router compares all of them.
+pub(super) const TABLE_PARTITIONS_MAX: usize = 4_000;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct PublicationText {
@@ -278,10 +279,16 @@ impl DetachedText {
 
 #[cfg(test)]
 mod tests {
-    use pgoutput::Lsn;
+    use std::sync::Arc;
+
+    use pgoutput::{Lsn, PgTimestamp};
 
     use super::*;
-    use crate::{source::samples, witness::Witness};
+    use crate::{
+        delivered::{EventsSince, FullXid, OlderRows, Place},
+        source::samples,
+        witness::Witness,
+    };
 
     /// A partitioned outbox in a published schema.
     fn full() -> Witness {
@@ -327,12 +334,24 @@ mod tests {
     fn partitions_of_outboxes_beyond_the_limit_are_left_out_the_oldest_first() {
         let mut witness = full();
         let attached = |oid: u32| PartitionText(oid, u32::MAX, u32::MAX - oid).read();
-        let from = u32::MAX - 1_000;
+        let from = u32::MAX - 5_000;
+        let aged = EventsSince {
+            xid: FullXid::from_u64(u64::MAX / 2),
+            older: Some(OlderRows {
+                at: PgTimestamp::from_micros(i64::MIN),
+                by: AgeColumn::Column { number: 1_000, type_oid: u32::MAX, is_never_null: false },
+            }),
+        };
+        let place = |oid| Place { oid: Oid::from_u32(oid), attached_by: Some(u32::MAX) };
+        witness.since = Arc::new((from..u32::MAX).map(|oid| (place(oid), aged)).collect());
         witness.catalog.relations[0].partitions = (from..u32::MAX).rev().map(attached).collect();
         witness.catalog.relations.push(witness.catalog.relations[0].clone());
         let bytes = witness.encode();
-        assert!(bytes.len() < 20_000, "{}", bytes.len());
-        let read = Witness::decode(&bytes).unwrap().catalog.relations;
+        assert!(bytes.len() < 120 * TABLE_PARTITIONS_MAX, "{}", bytes.len());
+        let Witness { catalog, since, .. } = Witness::decode(&bytes).unwrap();
+        assert_eq!(since.len(), TABLE_PARTITIONS_MAX);
+        assert!(since.contains_key(&place(u32::MAX - 1)));
+        let read = catalog.relations;
         assert_eq!(read[0].partitions.len(), TABLE_PARTITIONS_MAX);
         assert_eq!(read[0].partitions[0].oid, Oid::from_u32(u32::MAX - 1));
         assert_eq!(read[1].partitions, []);
