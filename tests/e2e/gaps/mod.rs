@@ -177,10 +177,13 @@ async fn produced(fixture: &Fixture) -> Vec<i64> {
     fixture.kafka.end_offsets(topic).await.unwrap()
 }
 
-/// Waits until the monitor has checked the server this much later.
+/// Waits until the monitor has checked the server this much later. A router that has begun just
+/// now may have streamed before its first look.
 async fn wait_for_monitor(fixture: &mut Fixture, seconds: f64) {
     let polled = |status: &Value| status.pointer("/monitor/polled_at").and_then(Value::as_f64);
-    let status = fixture.status().await.unwrap();
+    let looked = |status: &Value| polled(status).is_some();
+    let status =
+        fixture.router.wait_status("a look of the monitor", SHORT_DEADLINE, looked).await.unwrap();
     let now = polled(&status).unwrap();
     let later = |status: &Value| polled(status).is_some_and(|at| at >= now + seconds);
     fixture
